@@ -5,7 +5,7 @@
 
 mod roles;
 
-use longarm::{Endpoint, Listener, QueuePair, Rc};
+use longarm::{Endpoint, Listener, QueuePair};
 use roles::{Args, Result, Role};
 
 const HELP: &str = "\
@@ -35,19 +35,19 @@ fn main() -> Result<()> {
     }
 }
 
-async fn answer(listener: &Listener<Rc>, ahead: usize) -> Result<()> {
-    let request = listener.accept().await?;
-    let endpoint = request.endpoint()?;
+async fn answer(listener: &Listener, ahead: usize) -> Result<()> {
+    let incoming = listener.incoming().await?;
+    let endpoint = incoming.endpoint()?;
     let buffers = endpoint.protection_domain().allocate_many(ahead, MESSAGE_BYTES)?;
     let ready: Vec<_> = buffers.into_iter().map(|buffer| endpoint.recv(buffer).start()).collect();
-    let endpoint = request.accept(endpoint, b"").await?;
+    let endpoint = incoming.accept(endpoint, b"").await?;
     let answered = echo(&endpoint, ready).await?;
     println!("answered {answered} calls");
     Ok(())
 }
 
 /// Sends every message back in capitals, in the same buffer, until an empty message arrives.
-async fn echo(qp: &QueuePair<Rc>, ready: Vec<longarm::InFlight<longarm::Message>>) -> Result<u32> {
+async fn echo(qp: &QueuePair, ready: Vec<longarm::InFlight<longarm::Message>>) -> Result<u32> {
     let mut ready = std::collections::VecDeque::from(ready);
     let mut answered = 0;
     while let Some(next) = ready.pop_front() {

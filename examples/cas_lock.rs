@@ -5,7 +5,7 @@
 
 mod roles;
 
-use longarm::{Access, Context, Endpoint, Listener, QueuePair, Rc, RemoteKey};
+use longarm::{Access, Device, Endpoint, Listener, QueuePair, RemoteKey};
 use roles::{Args, PATIENCE, Result, Role};
 
 const HELP: &str = "\
@@ -37,18 +37,18 @@ fn main() -> Result<()> {
 }
 
 /// Owns the memory: a lock, and the value that it protects.
-fn host(listener: &Listener<Rc>, clients: u64, turns: u64) -> Result<()> {
-    let domain = Context::open()?.protection_domain()?;
-    let cq = domain.context().completion_queue()?;
+fn host(listener: &Listener, clients: u64, turns: u64) -> Result<()> {
+    let domain = Device::open()?.protection_domain()?;
+    let cq = domain.device().completion_queue()?;
     let everything = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
     let memory = domain.expose(16, everything)?;
 
     let mut connections = Vec::new();
     for _ in 0..clients {
-        let request = listener.accept().wait(PATIENCE)?;
-        let qp = domain.rc(&cq).on(&request.context()?).build()?;
+        let incoming = listener.incoming().wait(PATIENCE)?;
+        let qp = domain.rc(&cq).on(&incoming.open_device()?).build()?;
         let done = qp.recv(domain.allocate(1)?).start();
-        connections.push((request.accept(qp, &memory.key().to_bytes()).wait(PATIENCE)?, done));
+        connections.push((incoming.accept(qp, &memory.key().to_bytes()).wait(PATIENCE)?, done));
     }
     for (qp, done) in connections {
         done.wait(PATIENCE)?;
@@ -95,7 +95,7 @@ struct Lock {
 
 impl Lock {
     /// Waits until this client has the lock; returns the number of attempts.
-    fn take(&self, qp: &QueuePair<Rc>) -> Result<u64> {
+    fn take(&self, qp: &QueuePair) -> Result<u64> {
         for attempt in 1.. {
             let holder = qp.compare_swap(&self.word, FREE, self.owner).wait(PATIENCE)?;
             if holder == FREE {
@@ -106,7 +106,7 @@ impl Lock {
         unreachable!("attempts do not run out")
     }
 
-    fn release(&self, qp: &QueuePair<Rc>) -> Result<()> {
+    fn release(&self, qp: &QueuePair) -> Result<()> {
         let holder = qp.compare_swap(&self.word, self.owner, FREE).wait(PATIENCE)?;
         if holder == self.owner { Ok(()) } else { Err(format!("{holder} has our lock").into()) }
     }

@@ -5,7 +5,7 @@
 
 mod roles;
 
-use longarm::{Access, Connection, Context, Endpoint, InFlight, Listener, Message, Rc, RemoteKey};
+use longarm::{Access, Connection, Device, Endpoint, InFlight, Listener, Message, RemoteKey};
 use roles::{Args, PATIENCE, Result, Role};
 
 const HELP: &str = "\
@@ -35,20 +35,20 @@ fn main() -> Result<()> {
 }
 
 /// Exposes the counter, waits for the clients to finish and prints the value.
-fn own(listener: &Listener<Rc>, others: usize) -> Result<()> {
-    let domain = Context::open()?.protection_domain()?;
-    let cq = domain.context().completion_queue()?;
+fn own(listener: &Listener, others: usize) -> Result<()> {
+    let domain = Device::open()?.protection_domain()?;
+    let cq = domain.device().completion_queue()?;
 
     // Eight bytes that peers may read and do atomics on, and the key to them.
     let counter = domain.expose(8, Access::REMOTE_READ | Access::REMOTE_ATOMIC)?;
     let key = counter.key().to_bytes();
 
     // Each client gets a connection and the key. It sends a message when it is done.
-    let connect = || -> Result<(Connection<Rc>, InFlight<Message>)> {
-        let request = listener.accept().wait(PATIENCE)?;
-        let qp = domain.rc(&cq).on(&request.context()?).build()?;
+    let connect = || -> Result<(Connection, InFlight<Message>)> {
+        let incoming = listener.incoming().wait(PATIENCE)?;
+        let qp = domain.rc(&cq).on(&incoming.open_device()?).build()?;
         let farewell = qp.recv(domain.allocate(8)?).start();
-        Ok((request.accept(qp, &key).wait(PATIENCE)?, farewell))
+        Ok((incoming.accept(qp, &key).wait(PATIENCE)?, farewell))
     };
     let connections: Result<Vec<_>> = (0..others).map(|_| connect()).collect();
 

@@ -10,7 +10,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use longarm::{AddressHandle, Endpoint, InFlight, Listener, Message, Route, Ud, UdEndpoint};
+use longarm::service::Ud;
+use longarm::{AddressHandle, Endpoint, InFlight, Listener, Message, Route, UdQueuePair};
 use roles::{Args, Other, PATIENCE, Result};
 
 const HELP: &str = "\
@@ -37,14 +38,14 @@ fn main() -> Result<()> {
     let whisper = args.all("--whisper").last();
     let endpoint = Arc::new(match whisper {
         // Not every device has a route to the address.
-        Some(address) => Route::to(address)?.ud()?,
+        Some(address) => Route::to(address).wait(PATIENCE)?.ud()?,
         None => Endpoint::ud()?,
     });
     let ears = Ears::open(&endpoint)?;
     let membership = endpoint.join(group)?;
     let to = match whisper {
         Some(address) => find(&endpoint, address)?,
-        None => membership.address(),
+        None => membership.address_handle(),
     };
     if args.all("--port").next().is_some() {
         let listener = Listener::bind_ud((Ipv4Addr::UNSPECIFIED, args.get("--port", 0)?))?;
@@ -71,7 +72,7 @@ fn main() -> Result<()> {
 }
 
 /// Asks the member at `address` for its name and the address handle for private messages.
-fn find(endpoint: &UdEndpoint, address: &str) -> Result<AddressHandle> {
+fn find(endpoint: &UdQueuePair, address: &str) -> Result<AddressHandle> {
     let found = endpoint.look_up(address, b"").wait(PATIENCE)?;
     let name = String::from_utf8_lossy(&found.private_data);
     println!("(whispering to {})", name.trim_end_matches('\0').escape_debug());
@@ -79,9 +80,9 @@ fn find(endpoint: &UdEndpoint, address: &str) -> Result<AddressHandle> {
 }
 
 /// Answers lookups with this member's name and endpoint.
-fn be_found(listener: &Listener<Ud>, endpoint: &UdEndpoint, name: &str) {
-    while let Ok(request) = listener.accept().wait(std::time::Duration::MAX) {
-        if let Err(error) = request.answer(endpoint, name.as_bytes()) {
+fn be_found(listener: &Listener<Ud>, endpoint: &UdQueuePair, name: &str) {
+    while let Ok(incoming) = listener.incoming().wait(std::time::Duration::MAX) {
+        if let Err(error) = incoming.answer(endpoint, name.as_bytes()) {
             println!("({error})");
         }
     }
@@ -97,7 +98,7 @@ fn greet(mouth: &Mouth, ears: Ears, other: &str, group: IpAddr) -> Result<()> {
 }
 
 struct Mouth<'e> {
-    endpoint: &'e Endpoint<UdEndpoint>,
+    endpoint: &'e Endpoint<UdQueuePair>,
     /// The group, or one member.
     to: AddressHandle,
     name: String,
@@ -116,13 +117,13 @@ impl Mouth<'_> {
 }
 
 struct Ears<'e> {
-    endpoint: &'e Endpoint<UdEndpoint>,
+    endpoint: &'e Endpoint<UdQueuePair>,
     posted: std::collections::VecDeque<InFlight<Message>>,
 }
 
 impl<'e> Ears<'e> {
     /// Posts buffers for received messages. Messages that find no buffer are lost.
-    fn open(endpoint: &'e Endpoint<UdEndpoint>) -> Result<Ears<'e>> {
+    fn open(endpoint: &'e Endpoint<UdQueuePair>) -> Result<Ears<'e>> {
         let len = endpoint.max_message_bytes() as usize;
         let buffers = endpoint.protection_domain().allocate_many(LINES_AHEAD, len)?;
         let posted = buffers.into_iter().map(|buffer| endpoint.recv(buffer).start()).collect();
@@ -143,7 +144,7 @@ impl<'e> Ears<'e> {
             };
             let message = message?;
             let source = message.source().copied();
-            if source != Some(self.endpoint.address()) {
+            if source != Some(self.endpoint.address_handle()) {
                 let from = source.map_or("?".into(), |s| format!("{}, {}", s.gid().ip(), s.qpn()));
                 println!("{}   [{from}]", String::from_utf8_lossy(&message).escape_debug());
                 heard += 1;

@@ -5,8 +5,8 @@ mod id;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
-use crate::context::Context;
 use crate::error::ResourceError;
+use crate::open_device::Device;
 pub(crate) use id::DomainId;
 
 use crate::scratch::{CHUNK_BYTES, ScratchPiece, ScratchPool};
@@ -22,12 +22,12 @@ pub struct ProtectionDomain {
 #[derive(Debug)]
 struct DomainCore {
     id: DomainId,
-    context: Context,
+    device: Device,
     pd: provider::Pd,
     scratch: Arc<ScratchPool>,
 }
 
-impl Context {
+impl Device {
     /// Makes a protection domain.
     ///
     /// # Errors
@@ -38,16 +38,16 @@ impl Context {
 }
 
 impl ProtectionDomain {
-    pub(crate) fn new(context: Context) -> Result<ProtectionDomain, ResourceError> {
-        let pd = context.device().alloc_pd()?;
+    pub(crate) fn new(device: Device) -> Result<ProtectionDomain, ResourceError> {
+        let pd = device.handle().alloc_pd()?;
         Ok(ProtectionDomain {
-            core: Arc::new(DomainCore { id: DomainId::next(), context, pd, scratch: Arc::default() }),
+            core: Arc::new(DomainCore { id: DomainId::next(), device, pd, scratch: Arc::default() }),
         })
     }
 
-    /// The context that it belongs to.
-    pub fn context(&self) -> &Context {
-        &self.core.context
+    /// The device that it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.core.device
     }
 
     /// Allocates a buffer of `len` zeroed bytes, for our own use only.

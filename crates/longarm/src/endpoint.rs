@@ -6,18 +6,18 @@ use std::ops::Deref;
 use transport::Access;
 
 use crate::buffer::Buffer;
-use crate::context::Context;
 use crate::cq::CompletionQueue;
 use crate::domain::ProtectionDomain;
 use crate::error::{EndpointError, ResourceError};
-use crate::qp::{Connected, QpBuilder, UdEndpoint, Unconnected};
+use crate::open_device::Device;
+use crate::qp::{Connected, QpBuilder, UdQueuePair, Unconnected};
 use crate::region::MemoryRegion;
 
-/// A queue pair together with a context, a protection domain and a completion queue of
+/// A queue pair together with a device, a protection domain and a completion queue of
 /// its own, for programs with one connection.
 ///
 /// It comes from [`Endpoint::connect`], or from [`Route::rc`](crate::Route::rc) and [`connect`](crate::connect), or from
-/// [`Request::endpoint`](crate::Request::endpoint) and [`accept`](crate::Request::accept). It dereferences to
+/// [`Incoming::endpoint`](crate::Incoming::endpoint) and [`accept`](crate::Incoming::accept). It dereferences to
 /// its queue pair.
 ///
 /// Programs with more than one connection share a [`ProtectionDomain`] and a
@@ -29,15 +29,15 @@ pub struct Endpoint<Q> {
     domain: ProtectionDomain,
 }
 
-impl Endpoint<UdEndpoint> {
+impl Endpoint<UdQueuePair> {
     /// An endpoint for datagrams, on the default device. One on the device that leads to an address
     /// comes from [`Route::ud`](crate::Route::ud).
     ///
     /// # Errors
     /// If the device cannot be opened, or has no resources left.
-    pub fn ud() -> Result<Endpoint<UdEndpoint>, EndpointError> {
-        let context = Context::open()?;
-        let (domain, cq) = (context.protection_domain()?, context.completion_queue()?);
+    pub fn ud() -> Result<Endpoint<UdQueuePair>, EndpointError> {
+        let device = Device::open()?;
+        let (domain, cq) = (device.protection_domain()?, device.completion_queue()?);
         let qp = domain.ud(&cq).build()?;
         Ok(Endpoint { qp, cq, domain })
     }
@@ -45,17 +45,17 @@ impl Endpoint<UdEndpoint> {
 
 impl<S: Connected> Endpoint<Unconnected<S>> {
     /// For a connection from one address of the device's.
-    pub(crate) fn connected_on(context: &Context, ip: IpAddr) -> Result<Endpoint<Unconnected<S>>, EndpointError> {
-        let (domain, cq) = (context.protection_domain()?, context.completion_queue()?);
+    pub(crate) fn connected_on(device: &Device, ip: IpAddr) -> Result<Endpoint<Unconnected<S>>, EndpointError> {
+        let (domain, cq) = (device.protection_domain()?, device.completion_queue()?);
         let qp = QpBuilder::<S>::new(&domain, &cq).gid(ip.into()).build()?;
         Ok(Endpoint { qp, cq, domain })
     }
 }
 
-impl Endpoint<UdEndpoint> {
+impl Endpoint<UdQueuePair> {
     /// For datagrams from one address of the device's.
-    pub(crate) fn ud_on(context: &Context, ip: IpAddr) -> Result<Endpoint<UdEndpoint>, EndpointError> {
-        let (domain, cq) = (context.protection_domain()?, context.completion_queue()?);
+    pub(crate) fn ud_on(device: &Device, ip: IpAddr) -> Result<Endpoint<UdQueuePair>, EndpointError> {
+        let (domain, cq) = (device.protection_domain()?, device.completion_queue()?);
         let qp = domain.ud(&cq).gid(ip.into()).build()?;
         Ok(Endpoint { qp, cq, domain })
     }
@@ -77,9 +77,9 @@ impl<Q> Endpoint<Q> {
         &self.cq
     }
 
-    /// The context.
-    pub fn context(&self) -> &Context {
-        self.domain.context()
+    /// The device.
+    pub fn device(&self) -> &Device {
+        self.domain.device()
     }
 
     /// Allocates a buffer; see [`ProtectionDomain::allocate`].

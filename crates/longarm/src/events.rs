@@ -3,33 +3,33 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::task::{Context as TaskContext, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use provider::Device;
+use futures_core::Stream;
 
 use crate::descriptor::wait_for;
 
 pub use device::AsyncEvent as Event;
 
-/// The asynchronous events of one [`Context`](crate::Context), oldest first.
+/// The asynchronous events of one [`Device`](crate::Device), oldest first.
 ///
-/// Each event goes to one reader. Read them in one of three ways:
-/// [`try_next`](Events::try_next) never waits, [`wait`](Events::wait) blocks,
-/// [`next`](Events::next) is a future, and the descriptor goes into `poll` or `epoll`.
+/// Each event goes to one reader. [`try_next`](Events::try_next) never waits, [`wait`](Events::wait) blocks, and
+/// [`next`](Events::next) is a future. Events are a [`Stream`], too, and their descriptor goes into `poll` or `epoll`.
 #[derive(Debug)]
 pub struct Events {
-    device: Device,
+    handle: provider::Device,
 }
 
 impl Events {
-    pub(crate) fn new(device: Device) -> Events {
-        Events { device }
+    pub(crate) fn new(handle: provider::Device) -> Events {
+        Events { handle }
     }
 
     /// Takes the oldest event, if there is one.
     pub fn try_next(&mut self) -> Option<Event> {
-        self.device.next_event()
+        self.handle.next_event()
     }
 
     /// Waits for an event at most `timeout`; `None` if none has come.
@@ -37,22 +37,21 @@ impl Events {
     /// # Errors
     /// If the system cannot wait.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<Event>> {
-        let device = &self.device;
-        wait_for(device.event_fd(), timeout, || device.next_event())
+        let handle = &self.handle;
+        wait_for(handle.event_fd(), timeout, || handle.next_event())
     }
 
     /// Waits for an event without blocking the thread.
     pub async fn next(&mut self) -> Event {
-        poll_fn(|task| self.poll_next(task)).await
+        poll_fn(|task| self.poll_event(task)).await
     }
 
-    /// The poll function behind [`next`](Events::next), for those who write streams. One task
-    /// per context is woken: the one that asked last.
-    pub fn poll_next(&mut self, task: &mut TaskContext<'_>) -> Poll<Event> {
+    /// One task per device is woken: the one that asked last.
+    fn poll_event(&mut self, task: &mut Context<'_>) -> Poll<Event> {
         if let Some(event) = self.try_next() {
             return Poll::Ready(event);
         }
-        self.device.set_event_waker(Some(task.waker().clone()));
+        self.handle.set_event_waker(Some(task.waker().clone()));
         match self.try_next() {
             Some(event) => Poll::Ready(event),
             None => Poll::Pending,
@@ -60,9 +59,18 @@ impl Events {
     }
 }
 
+impl Stream for Events {
+    type Item = Event;
+
+    /// Never ends.
+    fn poll_next(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.get_mut().poll_event(task).map(Some)
+    }
+}
+
 impl AsFd for Events {
     /// Readable exactly while there are events. Do not read from it.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.device.event_fd()
+        self.handle.event_fd()
     }
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use device::CqError;
@@ -92,7 +92,7 @@ impl<T: Outcome> InFlight<T> {
 impl<T: Outcome> Future for InFlight<T> {
     type Output = Result<T, Failure>;
 
-    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<T, Failure>> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Result<T, Failure>> {
         let done = match &mut self.state {
             InFlightState::Posted { posted, waiting } => match posted.poll(task, waiting) {
                 Poll::Ready(done) => done,

@@ -12,17 +12,17 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use longarm::{Context, Listener};
+//! use longarm::{Device, Listener};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # const SECOND: Duration = Duration::from_secs(10);
-//! let context = Context::open()?;                      // a network interface, as an RDMA device
-//! let domain = context.protection_domain()?;           // memory and queue pairs for use together
-//! let cq = context.completion_queue()?;                // completions are reported there
+//! let device = Device::open()?;                      // a network interface, as an RDMA device
+//! let domain = device.protection_domain()?;           // memory and queue pairs for use together
+//! let cq = device.completion_queue()?;                // completions are reported there
 //!
 //! let listener = Listener::bind("127.0.0.1:0")?;
 //! let calling = longarm::connect(listener.local_addr(), domain.rc(&cq), b"");
-//! let right = listener.accept().wait(SECOND)?.accept(domain.rc(&cq), b"").wait(SECOND)?;
+//! let right = listener.incoming().wait(SECOND)?.accept(domain.rc(&cq), b"").wait(SECOND)?;
 //! let left = calling.wait(SECOND)?;                    // two queue pairs, connected
 //!
 //! let message = right.recv(domain.allocate(64)?).start();     // a buffer for the message
@@ -42,7 +42,7 @@
 //! use after free, possible in other RDMA libraries, does not compile here:
 //!
 //! ```compile_fail
-//! # fn example(qp: longarm::QueuePair<longarm::Rc>, mut buffer: longarm::Buffer) {
+//! # fn example(qp: longarm::QueuePair, mut buffer: longarm::Buffer) {
 //! let sending = qp.send(buffer).start();
 //! buffer[0] = 1;                                       // the device has it
 //! # }
@@ -58,14 +58,14 @@
 //!
 //! ```
 //! # use std::time::Duration;
-//! # use longarm::{Access, Context, RemoteKey};
+//! # use longarm::{Access, Device, RemoteKey};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # const SECOND: Duration = Duration::from_secs(10);
-//! # let context = Context::open()?;
-//! # let domain = context.protection_domain()?;
-//! # let cq = context.completion_queue()?;
+//! # let device = Device::open()?;
+//! # let domain = device.protection_domain()?;
+//! # let cq = device.completion_queue()?;
 //! # let (a, b) = (domain.rc(&cq).build()?, domain.rc(&cq).build()?);
-//! # let (to_a, to_b) = (a.address(), b.address());
+//! # let (to_a, to_b) = (a.connection_info(), b.connection_info());
 //! # let (qp, _peer) = (a.connect(&to_b)?, b.connect(&to_a)?);
 //! // One side exposes a counter …
 //! let counter = domain.expose(8, Access::REMOTE_READ | Access::REMOTE_ATOMIC)?;
@@ -100,18 +100,18 @@
 //!
 //! | | connects | promises | operations |
 //! |---|---|---|---|
-//! | [`Rc`] | two [queue pairs](QueuePair) | every message once, in order, or an error | all |
-//! | [`Uc`] | two queue pairs | whole messages in order; some may be lost | SEND, WRITE |
-//! | [`Ud`] | [endpoints](UdEndpoint) with anybody | nothing | SEND of one packet, multicast |
+//! | [`Rc`](service::Rc) | two [queue pairs](QueuePair) | every message once, in order, or an error | all |
+//! | [`Uc`](service::Uc) | two queue pairs | whole messages in order; some may be lost | SEND, WRITE |
+//! | [`Ud`](service::Ud) | [endpoints](UdQueuePair) with anybody | nothing | SEND of one packet, multicast |
 //!
 //! [`connection`] tells how two programs connect, and how a connection ends.
 //!
 //! # When something goes wrong
 //!
 //! Errors are enums with plain words, one per family of verbs; see [`error`]. A failed request says
-//! why its queue pair died, and so does [`QueuePair::failure`]. [`Context::counters`] counts dropped
-//! packets by reason, and every packet can be [captured](Context::capture) for Wireshark. [Injected
-//! faults](Context::set_faults) show how a program bears loss, duplicates and delay.
+//! why its queue pair died, and so does [`QueuePair::failure`]. [`Device::counters`] counts dropped
+//! packets by reason, and every packet can be [captured](Device::capture) for Wireshark. [Injected
+//! faults](Device::set_faults) show how a program bears loss, duplicates and delay.
 //!
 //! # What this crate is
 //!
@@ -134,21 +134,21 @@
 //!  completion     the outcome of a request, with its buffers
 //!  flight         requests that the device has, and their loans; failures
 //!  region, window, scratch, buffer, domain      memory
-//!  context, events, remote, address, error      the device, names, errors
+//!  device, events, remote, address, error      the device, names, errors
 //! ```
 //!
 //! A method that makes an object stands in the file of that object, not in the file of its parent. So
-//! [`Context::completion_queue`] is in `cq`, [`ProtectionDomain::rc`] in `qp`, [`MemoryRegion::window`] in
+//! [`Device::completion_queue`] is in `cq`, [`ProtectionDomain::rc`] in `qp`, [`MemoryRegion::window`] in
 //! `window` and [`Endpoint::connect`] in `connection`: objects never name those made from them.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod address;
+mod background;
 mod batch;
 mod buffer;
 mod completion;
 pub mod connection;
-mod context;
 mod cq;
 mod descriptor;
 mod domain;
@@ -157,6 +157,7 @@ pub mod error;
 mod events;
 mod flight;
 mod in_flight;
+mod open_device;
 mod posted;
 mod qp;
 mod receive;
@@ -174,10 +175,10 @@ pub use batch::{Batch, BatchFailure};
 pub use buffer::Buffer;
 pub use completion::{Completion, Message, Outcome};
 pub use connection::{
-    Accept, Connectable, Connecting, Connection, Disconnected, Found, Listener, Lookup, Request, Route, connect,
+    Accept, Connectable, Connecting, Connection, DatagramPeer, Disconnected, FindRoute, Incoming, IncomingStream,
+    Listener, Lookup, NextIncoming, Route, Target, connect,
 };
-pub use context::Context;
-pub use cq::{CompletionChannel, CompletionQueue};
+pub use cq::{CompletionChannel, CompletionQueue, Completions};
 pub use domain::ProtectionDomain;
 pub use endpoint::Endpoint;
 pub use error::endpoint::EndpointError;
@@ -187,10 +188,9 @@ pub use error::{
 pub use events::{Event, Events};
 pub use flight::{Lend, Ticket};
 pub use in_flight::InFlight;
-pub use qp::{
-    Connected, ConnectionInfo, MulticastMembership, QpBuilder, QueuePair, Rc, Retry, Service, Uc, Ud, UdEndpoint,
-    Unconnected,
-};
+pub use open_device::Device;
+pub use qp::service;
+pub use qp::{ConnectionInfo, MulticastMembership, QpBuilder, QueuePair, Retry, UdQueuePair, Unconnected};
 pub use receive::Receive;
 pub use region::{MemoryRegion, RegionSlice};
 pub use remote::RemoteKey;

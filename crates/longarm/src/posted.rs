@@ -1,7 +1,7 @@
 //! Posted requests: from the work queue that holds them to those who wait for them.
 
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use device::CqError;
@@ -35,11 +35,7 @@ impl PostedRequest {
     }
 
     /// Polls for the completion, for a task. `waiting` tells whether the completion queue counts the task already.
-    pub(crate) fn poll(
-        &self,
-        task: &mut TaskContext<'_>,
-        waiting: &mut bool,
-    ) -> Poll<Result<FinishedRequest, CqError>> {
+    pub(crate) fn poll(&self, task: &mut Context<'_>, waiting: &mut bool) -> Poll<Result<FinishedRequest, CqError>> {
         let take = |waker| match self.queue.take_or_wait(self.key, waker) {
             RequestStatus::Done(done) => Some(done),
             RequestStatus::NotYet | RequestStatus::Unknown => None,

@@ -22,8 +22,8 @@ use crate::remote::RemoteKey;
 /// the memory. While [windows](crate::Window) onto it exist it cannot be dropped.
 ///
 /// ```no_run
-/// # use longarm::{Access, Context};
-/// # let domain = Context::open()?.protection_domain()?;
+/// # use longarm::{Access, Device};
+/// # let domain = Device::open()?.protection_domain()?;
 /// let counter = domain.expose(8, Access::REMOTE_READ | Access::REMOTE_ATOMIC)?;
 /// counter.store(0, 41)?;
 /// let key = counter.key().to_bytes();   // send these to the peer, by any means

@@ -46,12 +46,12 @@ impl SharedReceiveQueue {
         cq: &CompletionQueue,
         depth: u32,
     ) -> Result<SharedReceiveQueue, ResourceError> {
-        let context = domain.context();
-        if !cq.core().is_of(context) {
-            return Err(ResourceError::OtherContext("completion queue"));
+        let device = domain.device();
+        if !cq.core().is_of(device) {
+            return Err(ResourceError::OtherDevice("completion queue"));
         }
-        let srq = context.device().create_srq(domain.device_pd(), depth, LIST_LEN, 0)?;
-        let queue = Arc::new(WorkQueue::new(context.next_queue(), depth, false));
+        let srq = device.handle().create_srq(domain.device_pd(), depth, LIST_LEN, 0)?;
+        let queue = Arc::new(WorkQueue::new(device.next_queue(), depth, false));
         cq.core().attach(&queue)?;
         Ok(SharedReceiveQueue { core: Arc::new(SrqCore { srq, domain: domain.clone(), cq: cq.clone(), queue }) })
     }
@@ -90,7 +90,7 @@ impl SharedReceiveQueue {
         &self.core.cq
     }
 
-    pub(crate) fn device(&self) -> &provider::Srq {
+    pub(crate) fn handle(&self) -> &provider::Srq {
         &self.core.srq
     }
 
@@ -99,7 +99,7 @@ impl SharedReceiveQueue {
     }
 
     pub(crate) fn is_of(&self, domain: &ProtectionDomain) -> bool {
-        self.core.domain.id() == domain.id() && self.core.domain.context().is_same(domain.context())
+        self.core.domain.id() == domain.id() && self.core.domain.device().is_same(domain.device())
     }
 }
 

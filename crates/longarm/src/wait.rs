@@ -1,7 +1,7 @@
 //! Blocking waits: a short spin, then sleep.
 
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -66,10 +66,10 @@ fn sleep<T>(
 
 /// Sleeps until `ready` gives something, or for `timeout`. `ready` must call the waker when that
 /// changes. For long waits, where polling does not pay.
-pub(crate) fn park<T>(timeout: Duration, mut ready: impl FnMut(&mut TaskContext<'_>) -> Poll<T>) -> Option<T> {
+pub(crate) fn park<T>(timeout: Duration, mut ready: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     let start = Instant::now();
     let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
-    let mut task = TaskContext::from_waker(&waker);
+    let mut task = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(found) = ready(&mut task) {
             return Some(found);

@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use common::*;
-use longarm::{Event, QpEvent, QueuePair, Rc, Status};
+use longarm::{Event, QpEvent, QueuePair, Status};
 use testkit::PATIENCE;
 
 const ROUNDS: u32 = 200;
 
-async fn serve(side: &TestSide, qp: &QueuePair<Rc>) {
+async fn serve(side: &TestSide, qp: &QueuePair) {
     let mut buffer = side.empty(64);
     for _ in 0..ROUNDS {
         let message = qp.recv(buffer).await.unwrap();
@@ -26,7 +26,7 @@ async fn serve(side: &TestSide, qp: &QueuePair<Rc>) {
     }
 }
 
-async fn ask(side: &TestSide, qp: &QueuePair<Rc>) {
+async fn ask(side: &TestSide, qp: &QueuePair) {
     for round in 0..ROUNDS {
         let reply = qp.recv(side.empty(64)).start();
         qp.send(side.buffer(&round.to_be_bytes())).await.unwrap();
@@ -107,7 +107,7 @@ struct Once<'a, F>(&'a mut F);
 
 impl<F: Future + Unpin> Future for Once<'_, F> {
     type Output = bool;
-    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<bool> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut Device<'_>) -> Poll<bool> {
         Poll::Ready(Pin::new(&mut self.0).poll(task).is_ready())
     }
 }
@@ -179,7 +179,7 @@ fn failures_reach_futures() {
 fn events_can_be_awaited_polled_and_waited_for() {
     in_own_network(|| {
         two_sides(|a, b| {
-            let mut events = b.context.events();
+            let mut events = b.device.events();
             assert_eq!(events.try_next(), None);
             assert_eq!(events.wait(Duration::from_millis(5)).unwrap(), None);
             let waiting = std::thread::spawn(move || (pollster::block_on(events.next()), events));

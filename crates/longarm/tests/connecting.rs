@@ -15,12 +15,12 @@ fn ends_that_do_not_fit_are_told_apart() {
     in_own_network(|| {
         two_sides(|a, b| {
             let (rc, uc) = (a.rc().build().unwrap(), b.uc().build().unwrap());
-            let error = rc.connect(&uc.address()).unwrap_err();
+            let error = rc.connect(&uc.connection_info()).unwrap_err();
             assert!(matches!(error, ConnectError::OtherService { .. }), "{error}");
             let error = a.rc().retry(Retry { count: 9, ..Retry::default() }).build().unwrap_err();
             assert!(error.to_string().contains("at most 7"), "{error}");
             let error = a.domain.rc(&b.cq).build().unwrap_err();
-            assert!(matches!(error, ResourceError::OtherContext(_)), "{error}");
+            assert!(matches!(error, ResourceError::OtherDevice(_)), "{error}");
             let error = a.rc().send_depth(1 << 30).build().unwrap_err();
             assert!(error.to_string().contains("limit"), "{error}");
         })
@@ -32,7 +32,7 @@ fn the_smaller_mtu_and_read_depth_win() {
     in_own_network(|| {
         two_sides(|a, b| {
             let ours = a.rc().mtu(Mtu::B512).read_depth(1).build().unwrap();
-            assert_eq!((ours.address().mtu(), ours.address().read_depth()), (Mtu::B512, 1));
+            assert_eq!((ours.connection_info().mtu(), ours.connection_info().read_depth()), (Mtu::B512, 1));
             let (left, right) = join(ours, b.rc().build().unwrap());
             let region = a.domain.expose(8192, ALL).unwrap();
             region.copy_in(0, &pattern(8192)).unwrap();
@@ -41,7 +41,7 @@ fn the_smaller_mtu_and_read_depth_win() {
                 assert!(read.wait(PATIENCE).unwrap()[..] == pattern(8192));
             }
             let packets = left.counters().tx_packets;
-            assert!(packets >= 8 * 16 || !a.context.capabilities().instruments, "8 KiB are 16 packets of 512");
+            assert!(packets >= 8 * 16 || !a.device.capabilities().instruments, "8 KiB are 16 packets of 512");
         })
     })
 }
@@ -71,12 +71,12 @@ fn faults_are_survived_and_can_be_switched_off() {
     in_own_network(|| {
         two_sides(|a, b| {
             let plan = Some("seed=3,loss=0.1,dup=0.1".parse().unwrap());
-            if !has(a.context.capabilities().instruments, INSTRUMENTS) {
-                assert!(a.context.set_faults(plan).unwrap_err().to_string().contains("only Longarm's own"));
+            if !has(a.device.capabilities().instruments, INSTRUMENTS) {
+                assert!(a.device.set_faults(plan).unwrap_err().to_string().contains("only Longarm's own"));
                 return;
             }
             let (left, right) = rc_pair(&a, &b);
-            a.context.set_faults(plan).unwrap();
+            a.device.set_faults(plan).unwrap();
             let bytes = pattern(200_000);
             for _ in 0..5 {
                 let message = right.recv(b.empty(200_000)).start();
@@ -84,8 +84,8 @@ fn faults_are_survived_and_can_be_switched_off() {
                 assert!(message.wait(PATIENCE).unwrap()[..] == bytes);
             }
             assert!(left.counters().retransmitted_packets > 0);
-            a.context.set_faults(None).unwrap();
-            let injected = || ["fault_lost", "fault_duplicated"].map(|name| a.context.counters().get(name));
+            a.device.set_faults(None).unwrap();
+            let injected = || ["fault_lost", "fault_duplicated"].map(|name| a.device.counters().get(name));
             let before = injected();
             assert!(before.iter().all(|count| *count > 0), "{before:?}");
             let message = right.recv(b.empty(200_000)).start();
@@ -102,15 +102,15 @@ fn a_capture_is_written() {
         two_sides(|a, b| {
             let (left, right) = rc_pair(&a, &b);
             let wanted = std::env::temp_dir().join(format!("capture-{}.pcapng", std::process::id()));
-            if !has(a.context.capabilities().instruments, INSTRUMENTS) {
-                assert!(a.context.capture(&wanted).unwrap_err().to_string().contains("only Longarm's own"));
+            if !has(a.device.capabilities().instruments, INSTRUMENTS) {
+                assert!(a.device.capture(&wanted).unwrap_err().to_string().contains("only Longarm's own"));
                 return;
             }
-            let path = a.context.capture(&wanted).unwrap();
+            let path = a.device.capture(&wanted).unwrap();
             let message = right.recv(b.empty(8)).start();
             left.send_inline(b"seen").wait(PATIENCE).unwrap();
             message.wait(PATIENCE).unwrap();
-            a.context.stop_capture();
+            a.device.stop_capture();
             let bytes = std::fs::read(&path).unwrap();
             std::fs::remove_file(&path).unwrap();
             assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a], "a pcapng section");
@@ -136,7 +136,7 @@ fn two_hosts_talk_over_the_addresses_that_were_chosen() {
         for (near, far) in [(IpAddr::from(left.v4), IpAddr::from(right.v4)), (left.v6.into(), right.v6.into())] {
             let (mut ours, mut theirs) = (a.rc().build().unwrap(), b.rc().build().unwrap());
             assert!(ours.use_address(near) && theirs.use_address(far));
-            let (to_us, to_them) = (ours.address(), theirs.address());
+            let (to_us, to_them) = (ours.connection_info(), theirs.connection_info());
             let ours = left.run(|| ours.connect(&to_them).unwrap());
             let theirs = right.run(|| theirs.connect(&to_us).unwrap());
             assert_eq!(ours.peer().gid().ip(), far);

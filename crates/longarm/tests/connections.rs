@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::*;
 use longarm::{
-    ConnectError, Connection, Context, Endpoint, Listener, Mtu, QpBuilder, Rc, Refusal, RemoteKey, Request, Route,
+    ConnectError, Connection, Device, Endpoint, Incoming, Listener, Mtu, QpBuilder, Refusal, RemoteKey, Route,
 };
 use testkit::PATIENCE;
 
@@ -15,15 +15,15 @@ use testkit::PATIENCE;
 const A_WHILE: Duration = Duration::from_millis(50);
 
 fn side() -> TestSide {
-    TestSide::new(Context::open().unwrap())
+    TestSide::new(Device::open().unwrap())
 }
 
-fn next(listener: &Listener<Rc>) -> Request<Rc> {
-    listener.accept().wait(PATIENCE).unwrap()
+fn next(listener: &Listener) -> Incoming {
+    listener.incoming().wait(PATIENCE).unwrap()
 }
 
 /// Both ends of a connection.
-fn pair(listener: &Listener<Rc>, left: QpBuilder<Rc>, right: QpBuilder<Rc>) -> (Connection<Rc>, Connection<Rc>) {
+fn pair(listener: &Listener, left: QpBuilder, right: QpBuilder) -> (Connection, Connection) {
     let calling = longarm::connect(listener.local_addr(), left, b"");
     let right = next(listener).accept(right, b"").wait(PATIENCE).unwrap();
     (calling.wait(PATIENCE).unwrap(), right)
@@ -43,12 +43,12 @@ fn two_ends_hand_each_other_bytes_and_then_messages() {
         let region = side.domain.expose(64, ALL).unwrap();
         let listener = Listener::bind(any_port()).unwrap();
         let calling = longarm::connect(listener.local_addr(), side.rc(), b"a client");
-        let request = next(&listener);
-        assert_eq!((&request.private_data()[..9], request.private_data().len()), (&b"a client\0"[..], 56));
-        assert_eq!(request.local_addr(), listener.local_addr());
-        let caller = request.peer_addr();
+        let incoming = next(&listener);
+        assert_eq!((&incoming.private_data()[..9], incoming.private_data().len()), (&b"a client\0"[..], 56));
+        assert_eq!(incoming.local_addr(), listener.local_addr());
+        let caller = incoming.peer_addr();
         assert_eq!(caller.ip(), here());
-        let server = request.accept(side.rc(), &region.key().to_bytes()).wait(PATIENCE).unwrap();
+        let server = incoming.accept(side.rc(), &region.key().to_bytes()).wait(PATIENCE).unwrap();
         let client = calling.wait(PATIENCE).unwrap();
 
         assert_eq!((client.local_addr(), client.peer_addr()), (caller, listener.local_addr()));
@@ -138,9 +138,9 @@ fn private_data_has_limits() {
         };
         too_long(call(&[1; 57]).wait(PATIENCE).map(drop), 57, 56);
         let calling = call(&[1; 56]);
-        let request = next(&listener);
-        assert_eq!(request.private_data(), [1; 56]);
-        too_long(request.accept(side.rc(), &[2; 197]).wait(PATIENCE).map(drop), 197, 196);
+        let incoming = next(&listener);
+        assert_eq!(incoming.private_data(), [1; 56]);
+        too_long(incoming.accept(side.rc(), &[2; 197]).wait(PATIENCE).map(drop), 197, 196);
         assert_eq!(refusal(calling.wait(PATIENCE)).0, Refusal::PROGRAM);
         let calling = call(b"");
         too_long(next(&listener).reject(&[3; 149]), 149, 148);
@@ -173,7 +173,7 @@ fn addresses_without_a_device_and_without_a_way() {
         assert!(matches!(error, ConnectError::NoSuchAddress(_)), "{error}");
         let error = Endpoint::connect("203.0.113.1:7471", b"").wait(PATIENCE).unwrap_err();
         assert!(matches!(error, ConnectError::NoRoute { .. }), "{error}");
-        let error = Route::to("no port").unwrap_err();
+        let error = Route::to("no port").wait(PATIENCE).unwrap_err();
         assert!(matches!(error, ConnectError::Name(_)), "{error}");
     });
 }
@@ -183,7 +183,7 @@ fn a_dropped_attempt_is_given_up() {
     with_hub("a_dropped_attempt_is_given_up", || {
         let side = side();
         let listener = Listener::bind(any_port()).unwrap();
-        let nobody = listener.accept().wait(A_WHILE).unwrap_err();
+        let nobody = listener.incoming().wait(A_WHILE).unwrap_err();
         assert!(matches!(nobody, ConnectError::TimedOut { .. }), "{nobody}");
         let call = |byte| longarm::connect(listener.local_addr(), side.rc(), &[byte]);
 
@@ -191,18 +191,18 @@ fn a_dropped_attempt_is_given_up() {
         assert!(matches!(impatient, ConnectError::TimedOut { .. }), "{impatient}");
         let calling = call(2);
         messages_have_arrived(&side);
-        let request = next(&listener);
-        let request = skip_those_who_left(&side, &listener, request);
-        assert_eq!(request.private_data()[0], 2, "the first request has gone");
+        let incoming = next(&listener);
+        let incoming = skip_those_who_left(&side, &listener, incoming);
+        assert_eq!(incoming.private_data()[0], 2, "the first incoming has gone");
         drop(calling);
         messages_have_arrived(&side);
-        cannot_be_accepted(&side, request);
+        cannot_be_accepted(&side, incoming);
         drop(call(3));
         messages_have_arrived(&side);
-        match listener.accept().wait(A_WHILE) {
+        match listener.incoming().wait(A_WHILE) {
             Err(_) => {}
-            Ok(request) if on_hardware() => cannot_be_accepted(&side, request),
-            Ok(request) => panic!("{request:?} should have gone"),
+            Ok(incoming) if on_hardware() => cannot_be_accepted(&side, incoming),
+            Ok(incoming) => panic!("{incoming:?} should have gone"),
         }
     });
 }
@@ -257,9 +257,9 @@ fn many_connect_at_once() {
             .collect();
         let accepting: Vec<_> = (0..CLIENTS)
             .map(|_| {
-                let request = next(&listener);
-                let number = request.private_data()[..8].to_vec();
-                request.accept(small(), &number)
+                let incoming = next(&listener);
+                let number = incoming.private_data()[..8].to_vec();
+                incoming.accept(small(), &number)
             })
             .collect();
         let servers: Vec<_> = accepting.into_iter().map(|a| a.wait(PATIENCE).unwrap()).collect();
@@ -286,9 +286,9 @@ fn ipv6_and_its_wildcard() {
         let addresses: [SocketAddr; 2] = [(here_v6(), port).into(), (here(), port).into()];
         for address in addresses {
             let calling = longarm::connect(address, side.rc(), b"");
-            let request = next(&listener);
-            assert_eq!(request.peer_addr().ip(), address.ip());
-            let server = request.accept(side.rc(), b"").wait(PATIENCE).unwrap();
+            let incoming = next(&listener);
+            assert_eq!(incoming.peer_addr().ip(), address.ip());
+            let server = incoming.accept(side.rc(), b"").wait(PATIENCE).unwrap();
             let client = calling.wait(PATIENCE).unwrap();
             assert_eq!(client.peer().gid().ip(), address.ip());
             let message = server.recv(side.empty(8)).start();
@@ -304,10 +304,10 @@ fn an_unreliable_connection() {
         let side = side();
         let listener = Listener::bind_uc(any_port()).unwrap();
         let calling = longarm::connect(listener.local_addr(), side.uc(), b"");
-        let request = listener.accept().wait(PATIENCE).unwrap();
-        let endpoint = request.endpoint().unwrap();
+        let incoming = listener.incoming().wait(PATIENCE).unwrap();
+        let endpoint = incoming.endpoint().unwrap();
         let message = endpoint.recv(endpoint.allocate(8).unwrap()).start();
-        let server = request.accept(endpoint, b"").wait(PATIENCE).unwrap();
+        let server = incoming.accept(endpoint, b"").wait(PATIENCE).unwrap();
         let client = calling.wait(PATIENCE).unwrap();
         client.send_inline(b"perhaps").wait(PATIENCE).unwrap();
         assert_eq!(&message.wait(PATIENCE).unwrap()[..], b"perhaps");
@@ -320,22 +320,22 @@ fn an_unreliable_connection() {
 fn datagrams_find_their_way() {
     with_hub("datagrams_find_their_way", || {
         let listener = Listener::bind_ud(any_port()).unwrap();
-        let route = Route::to(listener.local_addr()).unwrap();
+        let route = Route::to(listener.local_addr()).wait(PATIENCE).unwrap();
         let (asker, server) = (route.ud().unwrap(), route.ud().unwrap());
         let message = server.recv(server.allocate(64).unwrap()).start();
         let asking = asker.look_up(listener.local_addr(), b"who?");
-        let request = listener.accept().wait(PATIENCE).unwrap();
-        assert_eq!((&request.private_data()[..5], request.private_data().len()), (&b"who?\0"[..], 180));
-        request.answer(&server, b"me").unwrap();
+        let incoming = listener.incoming().wait(PATIENCE).unwrap();
+        assert_eq!((&incoming.private_data()[..5], incoming.private_data().len()), (&b"who?\0"[..], 180));
+        incoming.answer(&server, b"me").unwrap();
         let found = asking.wait(PATIENCE).unwrap();
-        assert_eq!((found.address.qpn(), found.address.gid()), (server.qpn(), server.address().gid()));
+        assert_eq!((found.address.qpn(), found.address.gid()), (server.qpn(), server.address_handle().gid()));
         assert_eq!((&found.private_data[..3], found.private_data.len()), (&b"me\0"[..], 136));
         asker.send_inline_to(b"hello", &found.address).wait(PATIENCE).unwrap();
         let message = message.wait(PATIENCE).unwrap();
-        assert_eq!((&message[..], message.source()), (&b"hello"[..], Some(&asker.address())));
+        assert_eq!((&message[..], message.source()), (&b"hello"[..], Some(&asker.address_handle())));
 
         let asking = asker.look_up(listener.local_addr(), b"");
-        listener.accept().wait(PATIENCE).unwrap().reject(b"no").unwrap();
+        listener.incoming().wait(PATIENCE).unwrap().reject(b"no").unwrap();
         let (reason, why) = refusal(asking.wait(PATIENCE));
         assert_eq!((reason, &why[..2]), (Refusal::PROGRAM, &b"no"[..]));
         let nobody = listener.local_addr();
@@ -357,11 +357,11 @@ fn on_a_host(body: impl FnOnce(&udp::testing::NetHost, &udp::testing::NetHost) +
 fn the_addresses_decide_on_the_device() {
     with_hub("the_addresses_decide_on_the_device", || {
         on_a_host(|host, _| {
-            let ethernet = TestSide::new(Context::open_named("veth0").unwrap());
+            let ethernet = TestSide::new(Device::open_named("veth0").unwrap());
             let listener = Listener::bind("0.0.0.0:0").unwrap();
             let port = listener.local_addr().port();
             for ip in [Ipv4Addr::LOCALHOST, host.v4] {
-                let route = Route::to((ip, port)).unwrap();
+                let route = Route::to((ip, port)).wait(PATIENCE).unwrap();
                 assert_eq!(route.local_ip(), ip);
                 if on_system() && ip.is_loopback() {
                     // Devices of the system share no domains.
@@ -371,19 +371,19 @@ fn the_addresses_decide_on_the_device() {
                 }
                 // Builders follow the addresses, with the domain of one device.
                 let calling = longarm::connect(&route, ethernet.rc(), b"");
-                let request = next(&listener);
-                assert_eq!(request.device(), route.device());
-                let server = request.accept(ethernet.rc(), b"").wait(PATIENCE).unwrap();
+                let incoming = next(&listener);
+                assert_eq!(incoming.device_name(), route.device_name());
+                let server = incoming.accept(ethernet.rc(), b"").wait(PATIENCE).unwrap();
                 let client = calling.wait(PATIENCE).unwrap();
                 let message = server.recv(ethernet.empty(1 << 16)).start();
                 client.send(ethernet.buffer(&pattern(1 << 16))).wait(PATIENCE).unwrap();
                 assert!(message.wait(PATIENCE).unwrap()[..] == pattern(1 << 16));
             }
             // Queue pairs stay where they are.
-            let loop_back = Route::to((Ipv4Addr::LOCALHOST, port)).unwrap();
+            let loop_back = Route::to((Ipv4Addr::LOCALHOST, port)).wait(PATIENCE).unwrap();
             let failed = longarm::connect(&loop_back, ethernet.rc().build().unwrap(), b"").wait(PATIENCE).unwrap_err();
-            assert!(matches!(&failed, ConnectError::OtherDevice { needed, .. } if needed == loop_back.device()));
-            let caller = TestSide::new(Context::open_named(loop_back.device()).unwrap());
+            assert!(matches!(&failed, ConnectError::OtherDevice { needed, .. } if needed == loop_back.device_name()));
+            let caller = TestSide::new(Device::open_named(loop_back.device_name()).unwrap());
             let calling = longarm::connect(&loop_back, caller.rc(), b"");
             let failed = next(&listener).accept(ethernet.rc().build().unwrap(), b"").wait(PATIENCE).unwrap_err();
             assert!(matches!(failed, ConnectError::OtherDevice { .. }), "{failed}");
@@ -399,11 +399,11 @@ fn two_hosts() {
             for ip in [std::net::IpAddr::from(left.v4), left.v6.into()] {
                 let listener = Listener::bind((ip, 0)).unwrap();
                 let mut peer = right.run(|| start_peer("two_hosts", &listener.local_addr().to_string()));
-                let request = next(&listener);
-                assert_eq!(request.peer_addr().is_ipv4(), ip.is_ipv4());
-                let endpoint = request.endpoint().unwrap();
+                let incoming = next(&listener);
+                assert_eq!(incoming.peer_addr().is_ipv4(), ip.is_ipv4());
+                let endpoint = incoming.endpoint().unwrap();
                 let message = endpoint.recv(endpoint.allocate(100_000).unwrap()).start();
-                let server = request.accept(endpoint, b"").wait(PATIENCE).unwrap();
+                let server = incoming.accept(endpoint, b"").wait(PATIENCE).unwrap();
                 assert_eq!(server.peer().mtu(), Mtu::B1024, "what fits an Ethernet packet");
                 assert!(message.wait(PATIENCE).unwrap()[..] == pattern(100_000));
                 assert!(server.disconnected().wait(PATIENCE));
@@ -424,9 +424,9 @@ fn futures_on_executors() {
         let listener = Listener::bind(any_port()).unwrap();
         let address = listener.local_addr();
         let serve = async {
-            let request = listener.accept().await.unwrap();
-            let endpoint = request.endpoint().unwrap();
-            let server = request.accept(endpoint, b"hi").await.unwrap();
+            let incoming = listener.incoming().await.unwrap();
+            let endpoint = incoming.endpoint().unwrap();
+            let server = incoming.accept(endpoint, b"hi").await.unwrap();
             server.disconnected().await;
             assert!(!server.is_connected());
         };
@@ -438,10 +438,10 @@ fn futures_on_executors() {
         runtime.block_on(async { tokio::join!(serve, call) });
         // One that gives up waiting loses no request.
         let side = side();
-        let given_up = runtime.block_on(async { tokio::time::timeout(A_WHILE, listener.accept()).await.is_err() });
+        let given_up = runtime.block_on(async { tokio::time::timeout(A_WHILE, listener.incoming()).await.is_err() });
         assert!(given_up);
         let calling = longarm::connect(address, side.rc(), b"");
-        let server = pollster::block_on(async { listener.accept().await.unwrap().accept(side.rc(), b"").await });
+        let server = pollster::block_on(async { listener.incoming().await.unwrap().accept(side.rc(), b"").await });
         assert_eq!(server.unwrap().peer_addr(), pollster::block_on(calling).unwrap().local_addr());
     });
 }

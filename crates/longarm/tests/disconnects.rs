@@ -5,20 +5,21 @@ mod common;
 use std::net::SocketAddr;
 
 use common::*;
-use longarm::{Connection, Context, Endpoint, Listener, QpState, Rc, Route, Status};
+use longarm::service::Rc;
+use longarm::{Connection, Device, Endpoint, Listener, QpState, Route, Status};
 use testkit::{PATIENCE, wait_until};
 
-fn pair(side: &TestSide) -> (Connection<Rc>, Connection<Rc>) {
+fn pair(side: &TestSide) -> (Connection, Connection) {
     let listener = Listener::bind(any_port()).unwrap();
     let calling = longarm::connect(listener.local_addr(), side.rc(), b"");
-    let server = listener.accept().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
+    let server = listener.incoming().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
     (calling.wait(PATIENCE).unwrap(), server)
 }
 
 #[test]
 fn dropping_one_end_ends_the_other() {
     with_hub("dropping_one_end_ends_the_other", || {
-        let side = TestSide::new(Context::open().unwrap());
+        let side = TestSide::new(Device::open().unwrap());
         for client_first in [true, false] {
             let (client, server) = pair(&side);
             let (goes, stays) = if client_first { (client, server) } else { (server, client) };
@@ -38,7 +39,7 @@ fn dropping_one_end_ends_the_other() {
 #[test]
 fn either_end_can_hang_up_and_both_at_once() {
     with_hub("either_end_can_hang_up_and_both_at_once", || {
-        let side = TestSide::new(Context::open().unwrap());
+        let side = TestSide::new(Device::open().unwrap());
         let (client, server) = pair(&side);
         client.disconnect();
         assert_eq!(client.state(), QpState::Error);
@@ -55,7 +56,7 @@ fn either_end_can_hang_up_and_both_at_once() {
 #[test]
 fn messages_sent_before_the_end_arrive() {
     with_hub("messages_sent_before_the_end_arrive", || {
-        let side = TestSide::new(Context::open().unwrap());
+        let side = TestSide::new(Device::open().unwrap());
         for _ in 0..20 {
             let (client, server) = pair(&side);
             let messages: Vec<_> = (0..32).map(|_| server.recv(side.empty(8)).start()).collect();
@@ -75,10 +76,10 @@ fn messages_sent_before_the_end_arrive() {
 #[test]
 fn a_connection_that_nobody_took_is_over_too() {
     with_hub("a_connection_that_nobody_took_is_over_too", || {
-        let side = TestSide::new(Context::open().unwrap());
+        let side = TestSide::new(Device::open().unwrap());
         let listener = Listener::bind(any_port()).unwrap();
         let calling = longarm::connect(listener.local_addr(), side.rc(), b"");
-        let server = listener.accept().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
+        let server = listener.incoming().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
         drop(calling);
         assert!(server.disconnected().wait(PATIENCE));
     });
@@ -97,10 +98,10 @@ fn a_peer_that_is_killed_is_missed() {
     let body = || {
         let listener = Listener::bind(any_port()).unwrap();
         let mut peer = start_peer(test, &listener.local_addr().to_string());
-        let request = listener.accept().wait(PATIENCE).unwrap();
-        let endpoint = request.endpoint().unwrap();
+        let incoming = listener.incoming().wait(PATIENCE).unwrap();
+        let endpoint = incoming.endpoint().unwrap();
         let messages = [(); 2].map(|()| endpoint.recv(endpoint.allocate(16).unwrap()).start());
-        let server = request.accept(endpoint, b"").wait(PATIENCE).unwrap();
+        let server = incoming.accept(endpoint, b"").wait(PATIENCE).unwrap();
         let [first, second] = messages;
         assert_eq!(&first.wait(PATIENCE).unwrap()[..], b"last words");
         peer.kill().unwrap();
@@ -117,11 +118,11 @@ fn a_peer_that_is_killed_before_an_answer_is_missed_too() {
     let body = || {
         let listener = Listener::bind(any_port()).unwrap();
         let mut peer = start_peer(test, &listener.local_addr().to_string());
-        let request = listener.accept().wait(PATIENCE).unwrap();
+        let incoming = listener.incoming().wait(PATIENCE).unwrap();
         peer.kill().unwrap();
         peer.wait().unwrap();
-        let endpoint = request.endpoint().unwrap();
-        request.accept(endpoint, b"").wait(PATIENCE).unwrap_err();
+        let endpoint = incoming.endpoint().unwrap();
+        incoming.accept(endpoint, b"").wait(PATIENCE).unwrap_err();
     };
     with_hub_and_peer(test, body, wait_for_death);
 }
@@ -131,9 +132,9 @@ fn serve_until_death(place: &str) {
     let listener = Listener::bind(any_port()).unwrap();
     std::fs::write(format!("{place}.new"), listener.local_addr().to_string()).unwrap();
     std::fs::rename(format!("{place}.new"), place).unwrap();
-    let request = listener.accept().wait(PATIENCE).unwrap();
-    let endpoint = request.endpoint().unwrap();
-    let server = request.accept(endpoint, b"").wait(PATIENCE).unwrap();
+    let incoming = listener.incoming().wait(PATIENCE).unwrap();
+    let endpoint = incoming.endpoint().unwrap();
+    let server = incoming.accept(endpoint, b"").wait(PATIENCE).unwrap();
     server.disconnected().wait(PATIENCE);
 }
 
@@ -146,7 +147,7 @@ fn a_killed_listener_frees_its_port_and_ends_its_connections() {
         wait_until("the listener is there", || place.exists());
         let address: SocketAddr = std::fs::read_to_string(&place).unwrap().parse().unwrap();
         std::fs::remove_file(&place).unwrap();
-        let route = Route::to(address).unwrap();
+        let route = Route::to(address).wait(PATIENCE).unwrap();
         let client = longarm::connect(&route, route.rc().unwrap(), b"").wait(PATIENCE).unwrap();
         assert!(Listener::bind(address).is_err(), "the port is in use by another process");
         peer.kill().unwrap();
@@ -164,7 +165,7 @@ fn descriptors() -> usize {
 #[test]
 fn many_connections_leave_nothing_behind() {
     with_hub("many_connections_leave_nothing_behind", || {
-        let side = TestSide::new(Context::open().unwrap());
+        let side = TestSide::new(Device::open().unwrap());
         drop(pair(&side));
         let before = descriptors();
         for _ in 0..300 {
@@ -178,11 +179,11 @@ fn many_connections_leave_nothing_behind() {
 #[test]
 fn everything_can_go_to_other_threads() {
     fn check<T: Send + Sync + Unpin>() {}
-    check::<Listener<Rc>>();
+    check::<Listener>();
     check::<longarm::Accept<'static, Rc>>();
-    check::<longarm::Request<Rc>>();
-    check::<longarm::Connecting<longarm::QpBuilder<Rc>>>();
-    check::<Connection<Rc>>();
+    check::<longarm::Incoming>();
+    check::<longarm::Connecting<longarm::QpBuilder>>();
+    check::<Connection>();
     check::<longarm::Disconnected>();
     check::<longarm::Lookup>();
     check::<Route>();

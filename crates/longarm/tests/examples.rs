@@ -55,17 +55,17 @@ fn build() -> PathBuf {
 }
 
 #[test]
-fn ping_pong() {
+fn round_trips() {
     in_own_network(|| {
-        let text = run("ping_pong", &["--rounds", "300", "--bytes", "200"], &[]);
+        let text = run("round_trips", &["--rounds", "300", "--bytes", "200"], &[]);
         assert!(text.starts_with("300 round trips of 200 bytes: 50 % within "), "{text}");
     })
 }
 
 #[test]
-fn ping_pong_with_long_messages() {
+fn round_trips_with_long_messages() {
     in_own_network(|| {
-        let text = run("ping_pong", &["--rounds", "20", "--bytes", "1000000"], &[]);
+        let text = run("round_trips", &["--rounds", "20", "--bytes", "1000000"], &[]);
         assert!(text.starts_with("20 round trips of 1000000 bytes"), "{text}");
     })
 }
@@ -136,7 +136,7 @@ fn faults_do_not_change_what_an_example_says() {
 
 #[test]
 fn help_and_wrong_arguments() {
-    for name in ["ping_pong", "remote_counter", "cas_lock", "ud_chat", "async_echo"] {
+    for name in ["round_trips", "remote_counter", "cas_lock", "ud_chat", "async_echo"] {
         let output = Command::new(binary(name)).arg("--help").output().unwrap();
         assert!(checked(name, &output).contains(&format!("  {name}")), "{name}");
         let output = Command::new(binary(name)).args(["--nonsense", "1"]).output().unwrap();

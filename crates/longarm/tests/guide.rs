@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use longarm::{
     Access, Buffer, CompletionQueue, Connection, ConnectionInfo, Endpoint, Listener, MemoryRegion, ProtectionDomain,
-    QKey, QueuePair, Rc, RemoteKey, Route, UdEndpoint,
+    QKey, QueuePair, RemoteKey, Route, UdQueuePair,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -26,9 +26,9 @@ fn endpoint(timeout: Duration) -> Result<()> {
 fn listening(domain: &ProtectionDomain, cq: &CompletionQueue, key: RemoteKey, timeout: Duration) -> Result<()> {
     // guide
     let listener = Listener::bind("0.0.0.0:7471")?;
-    let request = listener.accept().wait(timeout)?; // or .await
-    println!("{} says {:?}", request.peer_addr(), request.private_data());
-    let qp = request.accept(domain.rc(&cq), &key.to_bytes()).wait(timeout)?; // or request.reject(b"why")?
+    let incoming = listener.incoming().wait(timeout)?; // or .await
+    println!("{} says {:?}", incoming.peer_addr(), incoming.private_data());
+    let qp = incoming.accept(domain.rc(&cq), &key.to_bytes()).wait(timeout)?; // or incoming.reject(b"why")?
     // end
     Ok(())
 }
@@ -44,26 +44,26 @@ async fn calling(domain: &ProtectionDomain, cq: &CompletionQueue) -> Result<()> 
 fn routes(
     domain: &ProtectionDomain,
     cq: &CompletionQueue,
-    listener: &Listener<Rc>,
+    listener: &Listener,
     buffer: Buffer,
     other: Buffer,
     timeout: Duration,
 ) -> Result<()> {
     // guide
-    let route = Route::to("host:7471")?;
-    let qp = domain.rc(&cq).on(&route.context()?).build()?; // Unconnected<Rc>
+    let route = Route::to("host:7471").wait(timeout)?;
+    let qp = domain.rc(&cq).on(&route.open_device()?).build()?; // Unconnected
     let message = qp.recv(buffer).start();
-    let qp = longarm::connect(&route, qp, b"hello").wait(timeout)?; // Connection<Rc>
+    let qp = longarm::connect(&route, qp, b"hello").wait(timeout)?; // Connection
 
-    let request = listener.accept().wait(timeout)?;
-    let qp = domain.rc(&cq).on(&request.context()?).build()?;
+    let incoming = listener.incoming().wait(timeout)?;
+    let qp = domain.rc(&cq).on(&incoming.open_device()?).build()?;
     let message = qp.recv(other).start();
-    let qp = request.accept(qp, b"welcome").wait(timeout)?;
+    let qp = incoming.accept(qp, b"welcome").wait(timeout)?;
     // end
     Ok(())
 }
 
-async fn ending(qp: &Connection<Rc>) {
+async fn ending(qp: &Connection) {
     // guide
     qp.disconnected().await; // the peer has gone, or we
     // end
@@ -71,21 +71,21 @@ async fn ending(qp: &Connection<Rc>) {
 
 fn by_hand(domain: &ProtectionDomain, cq: &CompletionQueue, theirs: &[u8]) -> Result<()> {
     // guide
-    let qp = domain.rc(&cq).send_depth(256).recv_depth(64).build()?; // Unconnected<Rc>
-    let mine: [u8; 28] = qp.address().to_bytes(); // to the peer, by any means
-    let qp = qp.connect(&ConnectionInfo::from_bytes(&theirs)?)?; // QueuePair<Rc>
+    let qp = domain.rc(&cq).send_depth(256).recv_depth(64).build()?; // Unconnected
+    let mine: [u8; 28] = qp.connection_info().to_bytes(); // to the peer, by any means
+    let qp = qp.connect(&ConnectionInfo::from_bytes(&theirs)?)?; // QueuePair
     // end
     Ok(())
 }
 
-fn lending(qp: &QueuePair<Rc>, buffer: Buffer, timeout: Duration) -> Result<()> {
+fn lending(qp: &QueuePair, buffer: Buffer, timeout: Duration) -> Result<()> {
     // guide
     let buffer = qp.send(buffer).wait(timeout)?; // Result<Buffer, Failure>
     // end
     Ok(())
 }
 
-fn windows(qp: &QueuePair<Rc>, region: &MemoryRegion, timeout: Duration) -> Result<()> {
+fn windows(qp: &QueuePair, region: &MemoryRegion, timeout: Duration) -> Result<()> {
     // guide
     let window = region.window(4096..8192, Access::REMOTE_WRITE)?;
     let bound = qp.bind(window).wait(timeout)?; // tell the peer bound.key()
@@ -94,7 +94,7 @@ fn windows(qp: &QueuePair<Rc>, region: &MemoryRegion, timeout: Duration) -> Resu
     Ok(())
 }
 
-fn polling(qp: &QueuePair<Rc>, cq: &CompletionQueue, mut free: Vec<Buffer>, key: &RemoteKey) -> Result<()> {
+fn polling(qp: &QueuePair, cq: &CompletionQueue, mut free: Vec<Buffer>, key: &RemoteKey) -> Result<()> {
     // guide
     let mut done = Vec::new();
     loop {
@@ -116,19 +116,19 @@ fn datagrams(domain: &ProtectionDomain, cq: &CompletionQueue, buffer: Buffer, ti
     // guide
     let endpoint = domain.ud(&cq).qkey(QKey(0x77)).build()?;
     let group = endpoint.join("239.255.71.71".parse()?)?; // leaves when dropped
-    let buffer = endpoint.send_to(buffer, &group.address()).wait(timeout)?;
+    let buffer = endpoint.send_to(buffer, &group.address_handle()).wait(timeout)?;
     let message = endpoint.recv(buffer).wait(timeout)?;
     endpoint.send_inline_to(b"thanks", message.source().unwrap()).wait(timeout)?;
     // end
     Ok(())
 }
 
-fn finding(endpoint: &UdEndpoint, timeout: Duration) -> Result<()> {
+fn finding(endpoint: &UdQueuePair, timeout: Duration) -> Result<()> {
     // guide
     let listener = Listener::bind_ud("0.0.0.0:7471")?; // one side
-    listener.accept().wait(timeout)?.answer(&endpoint, b"it is me")?;
+    listener.incoming().wait(timeout)?.answer(&endpoint, b"it is me")?;
 
-    let endpoint = Route::to("host:7471")?.ud()?; // the other
+    let endpoint = Route::to("host:7471").wait(timeout)?.ud()?; // the other
     let found = endpoint.look_up("host:7471", b"who?").wait(timeout)?;
     endpoint.send_inline_to(b"hello", &found.address).wait(timeout)?;
     // end

@@ -94,8 +94,8 @@ fn unsignaled_requests_before_a_failure_succeeded_and_those_behind_are_flushed()
 fn a_channel_wakes_for_the_queue_that_was_armed() {
     in_own_network(|| {
         two_sides(|a, b| {
-            let channel = b.context.completion_channel().unwrap();
-            let cq = b.context.completion_queue_on(&channel).unwrap();
+            let channel = b.device.completion_channel().unwrap();
+            let cq = b.device.completion_queue_on(&channel).unwrap();
             let right = b.domain.rc(&cq).build().unwrap();
             right.recv(b.empty(16)).post().unwrap();
             right.recv(b.empty(16)).post().unwrap();
@@ -123,8 +123,8 @@ fn a_channel_wakes_for_the_queue_that_was_armed() {
 fn a_solicited_message_is_noticed_and_another_is_not() {
     in_own_network(|| {
         two_sides(|a, b| {
-            let channel = b.context.completion_channel().unwrap();
-            let cq = b.context.completion_queue_on(&channel).unwrap();
+            let channel = b.device.completion_channel().unwrap();
+            let cq = b.device.completion_queue_on(&channel).unwrap();
             let right = b.domain.rc(&cq).build().unwrap();
             right.recv(b.empty(16)).post().unwrap();
             right.recv(b.empty(16)).post().unwrap();

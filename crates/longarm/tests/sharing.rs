@@ -39,7 +39,7 @@ fn the_limit_tells_that_buffers_run_low() {
             let (one, _its) = join(a.rc().build().unwrap(), theirs);
             let kept: Vec<_> = (0..3).map(|_| srq.recv(b.empty(16)).start()).collect();
             srq.set_limit(2).unwrap();
-            let mut events = b.context.events();
+            let mut events = b.device.events();
             one.send_inline(b"1").wait(PATIENCE).unwrap();
             assert_eq!(events.try_next(), None);
             one.send_inline(b"2").wait(PATIENCE).unwrap();

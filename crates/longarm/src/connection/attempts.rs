@@ -1,6 +1,6 @@
 //! The addresses of a name, one after the other.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ::connect::{Binding, PortSpace};
@@ -8,6 +8,7 @@ use device::Provider;
 use provider::cm::Id;
 use transport::QpType;
 
+use super::Target;
 use super::dispatch::Dispatcher;
 use crate::error::ConnectError;
 
@@ -31,13 +32,10 @@ pub(super) fn space(qp_type: QpType) -> PortSpace {
 }
 
 impl Attempts {
-    pub(super) fn of(
-        to: impl ToSocketAddrs,
-        qp_type: QpType,
-        provider: Option<Provider>,
-    ) -> Result<Attempts, ConnectError> {
-        let addresses: Vec<_> = to.to_socket_addrs().map_err(ConnectError::Name)?.collect();
-        let dispatcher = Dispatcher::get(provider.map_or_else(provider::preferred, Ok)?)?;
+    /// The addresses of `to`, on the devices of one provider. Looks a name up, which may block for seconds.
+    pub(super) fn of(to: Target, qp_type: QpType, provider: Provider) -> Result<Attempts, ConnectError> {
+        let addresses = to.resolve().map_err(ConnectError::Name)?;
+        let dispatcher = Dispatcher::get(provider)?;
         Ok(Attempts { dispatcher, addresses: addresses.into_iter(), qp_type, source: None, device: None })
     }
 
@@ -68,6 +66,11 @@ impl Attempts {
         Err(error.unwrap_or_else(|| ConnectError::Name(no_address())))
     }
 
+    /// True if no address is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.addresses.as_slice().is_empty()
+    }
+
     fn resolve(&self, address: SocketAddr) -> Result<(Id, Binding), ConnectError> {
         let id = Id::new(self.dispatcher.queue(), space(self.qp_type), self.qp_type)?;
         let source = self.source.map(|ip| SocketAddr::new(ip, 0));
@@ -82,6 +85,11 @@ impl Attempts {
             _ => Ok((id, binding)),
         }
     }
+}
+
+/// True if the first attempt would block its thread: to look a name up, or in the connection manager of the system.
+pub(super) fn blocks(to: &Target, provider: Provider) -> bool {
+    to.addresses().is_none() || provider != Provider::Longarm
 }
 
 /// True if the next address may succeed where this one failed.

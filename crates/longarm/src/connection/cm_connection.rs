@@ -5,7 +5,7 @@ mod events;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 use provider::cm::Id;
@@ -92,7 +92,7 @@ impl CmConnection {
     /// The outcome of the attempt. Callers poll until it is ready, and not again.
     pub(super) fn poll_up(
         &self,
-        task: &mut TaskContext<'_>,
+        task: &mut Context<'_>,
         slot: &mut WaiterSlot,
     ) -> Poll<Result<PeerReply, ConnectError>> {
         if !self.dispatcher.is_ours() {
@@ -113,7 +113,7 @@ impl CmConnection {
     }
 
     /// Waits until it is over.
-    pub(super) fn poll_over(&self, task: &mut TaskContext<'_>, slot: &mut WaiterSlot) -> Poll<()> {
+    pub(super) fn poll_over(&self, task: &mut Context<'_>, slot: &mut WaiterSlot) -> Poll<()> {
         if !self.dispatcher.is_ours() {
             return Poll::Ready(());
         }

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use device::Provider;
 
 use super::Connection;
-use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
+use crate::open_device::Device;
 use crate::qp::{Connected, QpBuilder, Unconnected};
 
 /// The parts of a connection that the argument has decided.
@@ -24,17 +24,17 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The argument of [`connect`](crate::connect) and [`Request::accept`](crate::Request::accept): an
+/// The argument of [`connect`](crate::connect) and [`Incoming::accept`](crate::Incoming::accept): an
 /// [`Unconnected`] queue pair, a [`QpBuilder`], or an [`Endpoint`]. See [which
 /// device](crate::connection#which-device).
-pub trait Connectable: sealed::Sealed {
+pub trait Connectable: sealed::Sealed + Send + Sized + 'static {
     /// The transport service.
     type Service: Connected;
     /// Its connected form.
     type Output;
     /// The remaining parts of the argument while the queue pair connects.
     #[doc(hidden)]
-    type Rest;
+    type Rest: Send;
 
     #[doc(hidden)]
     fn demands(&self) -> Demands;
@@ -58,12 +58,12 @@ impl<S: Connected> Connectable for Unconnected<S> {
     type Rest = ();
 
     fn demands(&self) -> Demands {
-        let (context, source) = (self.context(), self.chosen_address());
-        Demands { provider: context.provider(), device: Some(context.info().name), source }
+        let (device, source) = (self.device(), self.chosen_address());
+        Demands { provider: device.provider(), device: Some(device.info().name), source }
     }
 
     fn place(self, needed: &str) -> Result<(Unconnected<S>, ()), ConnectError> {
-        let device = self.context().info().name;
+        let device = self.device().info().name;
         match device == needed {
             true => Ok((self, ())),
             false => Err(ConnectError::OtherDevice { device, needed: needed.to_owned() }),
@@ -81,12 +81,12 @@ impl<S: Connected> Connectable for QpBuilder<S> {
     type Rest = ();
 
     fn demands(&self) -> Demands {
-        Demands { provider: self.context().provider(), device: None, source: self.chosen_address() }
+        Demands { provider: self.device().provider(), device: None, source: self.chosen_address() }
     }
 
     fn place(self, device: &str) -> Result<(Unconnected<S>, ()), ConnectError> {
-        let here = self.context().info().name == device;
-        let other = || Context::open_on(Some(self.context().provider()), Some(device.to_owned()));
+        let here = self.device().info().name == device;
+        let other = || Device::open_on(Some(self.device().provider()), Some(device.to_owned()));
         let builder = if here {
             self
         } else {

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::cm_connection::CmConnection;
 use super::waiters::WaiterSlot;
-use crate::qp::{Connected, QueuePair};
+use crate::qp::{Connected, QueuePair, Rc};
 use crate::wait::park;
 
 /// A connected queue pair, and the connection that it is part of. It dereferences to the
@@ -21,7 +21,7 @@ use crate::wait::park;
 /// then are delivered, all other requests are flushed. (If the peer's whole host dies, no message says so;
 /// then requests fail because they get no answer.) Dropping the connection ends it, as
 /// [`disconnect`](Connection::disconnect) does.
-pub struct Connection<S: Connected> {
+pub struct Connection<S: Connected = Rc> {
     qp: QueuePair<S>,
     cm: Arc<CmConnection>,
     local: Option<SocketAddr>,
@@ -104,7 +104,7 @@ impl Disconnected {
 impl Future for Disconnected {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<()> {
         let Disconnected { cm, slot } = &mut *self;
         cm.poll_over(task, slot)
     }

@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::future::Future;
-use std::net::ToSocketAddrs;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::attempts::{Attempts, is_worth_another};
+use device::Provider;
+
+use super::attempt::{Attempt, AttemptState};
+use super::attempts::{Attempts, blocks};
 use super::cm_connection::{CmConnection, PeerEndpoint, PeerReply};
 use super::connectable::Demands;
 use super::waiters::WaiterSlot;
-use super::{Connectable, Connection, Route};
+use super::{Connectable, Connection, Route, Target};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 use crate::qp::{QpConnector, Rc, Service, Unconnected};
@@ -24,36 +27,36 @@ use crate::wait::park;
 /// [waited for](Connecting::wait) by a thread. Dropping it withdraws the request.
 ///
 /// The addresses of a name are tried in order, as far as the device of `qp` leads to them, until a listener
-/// answers. Looking a name up blocks the thread; give a [`SocketAddr`](std::net::SocketAddr) where that matters.
+/// answers. Neither the call nor the future blocks: another thread looks names up.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// # let domain = longarm::Context::open()?.protection_domain()?;
-/// # let cq = domain.context().completion_queue()?;
-/// let qp = longarm::connect("192.0.2.7:7471", domain.rc(&cq), b"hello").await?;
+/// # let domain = longarm::Device::open()?.protection_domain()?;
+/// # let cq = domain.device().completion_queue()?;
+/// let qp = longarm::connect("host.example:7471", domain.rc(&cq), b"hello").await?;
 /// println!("connected to {}: {:?}", qp.peer_addr(), qp.private_data());
 /// # Ok(())
 /// # }
 /// ```
-pub fn connect<Q: Connectable>(to: impl ToSocketAddrs, qp: Q, private_data: &[u8]) -> Connecting<Q> {
-    Connecting::of(begin(to, qp, private_data))
+pub fn connect<Q: Connectable>(to: impl Into<Target>, qp: Q, private_data: &[u8]) -> Connecting<Q> {
+    let (to, private_data) = (to.into(), private_data.to_vec());
+    let name = to.to_string();
+    let may_block = blocks(&to, qp.demands().provider);
+    Connecting { to: name, state: AttemptState::start(may_block, move || begin(to, qp, private_data)) }
 }
 
-fn begin<Q: Connectable>(
-    to: impl ToSocketAddrs,
-    qp: Q,
-    private_data: &[u8],
-) -> Result<PendingConnection<Q>, ConnectError> {
+fn begin<Q: Connectable>(to: Target, qp: Q, private_data: Vec<u8>) -> Result<PendingConnection<Q>, ConnectError> {
     let Demands { provider, device, source } = qp.demands();
-    let mut attempts = Attempts::of(to, Q::Service::TYPE, Some(provider))?.from(source);
+    let mut attempts = Attempts::of(to, Q::Service::TYPE, provider)?.from(source);
     attempts.on(device);
     let (id, binding) = attempts.next()?;
     attempts.on(Some(binding.device.clone()));
     let (qp, rest) = qp.place(&binding.device)?;
     let cm = CmConnection::new(&attempts.dispatcher, id)?;
     let connector = qp.connector();
-    cm.request(&connector, private_data)?;
-    let more = FurtherAttempts { attempts, connector, private_data: private_data.to_vec() };
+    cm.request(&connector, &private_data)?;
+    let blocks = provider != Provider::Longarm;
+    let more = FurtherAttempts { attempts, connector, private_data, blocks };
     Ok(PendingConnection { cm, qp, rest, more: Some(more), slot: WaiterSlot::default() })
 }
 
@@ -64,15 +67,18 @@ impl Endpoint<Connection<Rc>> {
     /// ```no_run
     /// # use std::time::Duration;
     /// # use longarm::Endpoint;
-    /// let endpoint = Endpoint::connect("192.0.2.7:7471", b"hello").wait(Duration::from_secs(5))?;
+    /// let endpoint = Endpoint::connect("host.example:7471", b"hello").wait(Duration::from_secs(5))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn connect(to: impl ToSocketAddrs, private_data: &[u8]) -> Connecting<Endpoint<Unconnected<Rc>>> {
-        let endpoint = Route::to(to).and_then(|route| Ok((route.rc()?, route)));
-        match endpoint {
-            Ok((endpoint, route)) => connect(route, endpoint, private_data),
-            Err(error) => Connecting { state: ConnectingState::Failed(error) },
-        }
+    pub fn connect(to: impl Into<Target>, private_data: &[u8]) -> Connecting<Endpoint<Unconnected<Rc>>> {
+        let (to, private_data) = (to.into(), private_data.to_vec());
+        let name = to.to_string();
+        let state = AttemptState::start(true, move || {
+            let route = Route::find(None, to)?;
+            let endpoint = route.rc()?;
+            begin((&route).into(), endpoint, private_data)
+        });
+        Connecting { to: name, state }
     }
 }
 
@@ -82,13 +88,8 @@ impl Endpoint<Connection<Rc>> {
 /// The connection comes about even if nobody polls the future. Dropping it ends the attempt.
 #[must_use = "dropping it ends the attempt"]
 pub struct Connecting<Q: Connectable> {
-    state: ConnectingState<Q>,
-}
-
-enum ConnectingState<Q: Connectable> {
-    Failed(ConnectError),
-    Pending(Box<PendingConnection<Q>>),
-    Over,
+    to: String,
+    state: AttemptState<PendingConnection<Q>>,
 }
 
 pub(super) struct PendingConnection<Q: Connectable> {
@@ -104,6 +105,8 @@ struct FurtherAttempts {
     attempts: Attempts,
     connector: QpConnector,
     private_data: Vec<u8>,
+    /// An attempt blocks its thread.
+    blocks: bool,
 }
 
 impl FurtherAttempts {
@@ -120,19 +123,27 @@ impl<Q: Connectable> PendingConnection<Q> {
     pub(super) fn accepted(cm: Arc<CmConnection>, qp: Unconnected<Q::Service>, rest: Q::Rest) -> PendingConnection<Q> {
         PendingConnection { cm, qp, rest, more: None, slot: WaiterSlot::default() }
     }
+}
 
-    fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<PeerReply, ConnectError>> {
-        loop {
-            let error = match self.cm.poll_up(task, &mut self.slot) {
-                Poll::Ready(Err(error)) if is_worth_another(&error) => error,
-                other => return other,
-            };
-            // If no other attempt is possible, the first error says more.
-            match self.more.as_mut().map(FurtherAttempts::next) {
-                Some(Ok(cm)) => (self.cm, self.slot) = (cm, WaiterSlot::default()),
-                _ => return Poll::Ready(Err(error)),
-            }
-        }
+impl<Q: Connectable> Attempt for PendingConnection<Q> {
+    type Output = Q::Output;
+
+    fn waiting(&mut self) -> (&CmConnection, &mut WaiterSlot) {
+        (&self.cm, &mut self.slot)
+    }
+
+    fn has_more(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.attempts.is_over())
+    }
+
+    fn blocks(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.blocks)
+    }
+
+    fn again(mut self) -> Result<PendingConnection<Q>, ConnectError> {
+        let next = self.more.as_mut().map(FurtherAttempts::next);
+        let cm = next.unwrap_or_else(|| Err(ConnectError::Gone(self.cm.peer_addr())))?;
+        Ok(PendingConnection { cm, slot: WaiterSlot::default(), ..self })
     }
 
     fn finish(self, reply: PeerReply) -> Result<Q::Output, ConnectError> {
@@ -143,12 +154,8 @@ impl<Q: Connectable> PendingConnection<Q> {
 }
 
 impl<Q: Connectable> Connecting<Q> {
-    pub(super) fn of(begun: Result<PendingConnection<Q>, ConnectError>) -> Connecting<Q> {
-        let state = match begun {
-            Ok(pending) => ConnectingState::Pending(Box::new(pending)),
-            Err(error) => ConnectingState::Failed(error),
-        };
-        Connecting { state }
+    pub(super) fn of(to: SocketAddr, begun: Result<PendingConnection<Q>, ConnectError>) -> Connecting<Q> {
+        Connecting { to: to.to_string(), state: AttemptState::of(begun) }
     }
 
     /// Waits for the connection with the thread, at most `timeout`.
@@ -157,14 +164,7 @@ impl<Q: Connectable> Connecting<Q> {
     /// If it could not be made, or not in time; it is given up then.
     pub fn wait(mut self, timeout: Duration) -> Result<Q::Output, ConnectError> {
         let done = park(timeout, |task| Pin::new(&mut self).poll(task));
-        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.peer_name(), timeout }))
-    }
-
-    fn peer_name(&self) -> String {
-        match &self.state {
-            ConnectingState::Pending(pending) => pending.cm.peer_addr().to_string(),
-            _ => "the peer".into(),
-        }
+        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.to, timeout }))
     }
 }
 
@@ -173,28 +173,17 @@ impl<Q: Connectable> Future for Connecting<Q> {
 
     /// # Panics
     /// If the result was taken already.
-    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        let polled = match &mut self.state {
-            ConnectingState::Pending(pending) => match pending.poll(task) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(polled) => Some(polled),
-            },
-            _ => None,
-        };
-        Poll::Ready(match (std::mem::replace(&mut self.state, ConnectingState::Over), polled) {
-            (ConnectingState::Pending(pending), Some(polled)) => polled.and_then(|reply| pending.finish(reply)),
-            (ConnectingState::Failed(error), _) => Err(error),
-            _ => panic!("the result of this attempt was taken already"),
-        })
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        self.state.poll(task)
     }
 }
 
 impl<Q: Connectable> fmt::Debug for Connecting<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
-            ConnectingState::Failed(error) => write!(f, "Connecting({error})"),
-            ConnectingState::Pending(pending) => write!(f, "Connecting(to {})", pending.cm.peer_addr()),
-            ConnectingState::Over => f.write_str("Connecting(over)"),
+            AttemptState::Failed(error) => write!(f, "Connecting({error})"),
+            AttemptState::Over => f.write_str("Connecting(over)"),
+            _ => write!(f, "Connecting(to {})", self.to),
         }
     }
 }

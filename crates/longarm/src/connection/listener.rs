@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ::connect::{EventKind, Param};
@@ -15,11 +15,12 @@ use device::Provider;
 use parking_lot::Mutex;
 use provider::cm::{Event, Id};
 
-use super::Request;
+use super::accept::Handshakes;
 use super::attempts::space;
 use super::cm_connection::CmConnection;
 use super::dispatch::{CmEventHandler, Dispatcher};
 use super::waiters::{WaiterSlot, Waiters};
+use super::{Incoming, Target};
 use crate::error::{ConnectError, Refusal};
 use crate::qp::{Rc, Service, Uc, Ud};
 use crate::wait::park;
@@ -28,12 +29,13 @@ use crate::wait::park;
 const BACKLOG: usize = 1024;
 
 /// Listens for peers that [`connect`](crate::connect), or that [look
-/// up](crate::UdEndpoint::look_up) the destination of datagrams.
+/// up](crate::UdQueuePair::look_up) the destination of datagrams.
 ///
 /// The ports of RC, of UC and of datagrams are different ones, and none of them is TCP's or UDP's. Dropping
 /// the listener frees the port and refuses waiting requests; accepted connections stay.
-pub struct Listener<S> {
+pub struct Listener<S = Rc> {
     listening: Arc<ListeningId>,
+    handshakes: Handshakes,
     local: SocketAddr,
     service: PhantomData<S>,
 }
@@ -44,7 +46,7 @@ impl Listener<Rc> {
     ///
     /// # Errors
     /// If the port is in use, no device of this host has the address, or no hub can be reached or started.
-    pub fn bind(address: impl ToSocketAddrs) -> Result<Listener<Rc>, ConnectError> {
+    pub fn bind(address: impl Into<Target>) -> Result<Listener<Rc>, ConnectError> {
         Listener::bind_by(provider::preferred()?, address)
     }
 }
@@ -54,7 +56,7 @@ impl Listener<Uc> {
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
-    pub fn bind_uc(address: impl ToSocketAddrs) -> Result<Listener<Uc>, ConnectError> {
+    pub fn bind_uc(address: impl Into<Target>) -> Result<Listener<Uc>, ConnectError> {
         Listener::bind_by(provider::preferred()?, address)
     }
 }
@@ -64,26 +66,26 @@ impl Listener<Ud> {
     ///
     /// # Errors
     /// As [`bind`](Listener::bind).
-    pub fn bind_ud(address: impl ToSocketAddrs) -> Result<Listener<Ud>, ConnectError> {
+    pub fn bind_ud(address: impl Into<Target>) -> Result<Listener<Ud>, ConnectError> {
         Listener::bind_by(provider::preferred()?, address)
     }
 }
 
 impl<S: Service> Listener<S> {
     /// Listens on the devices of one provider; the other functions take the preferred one, as
-    /// [`Context::open`](crate::Context::open) does.
+    /// [`Device::open`](crate::Device::open) does.
     ///
     /// # Errors
     /// As [`bind`](Listener::bind), and if the system has no RDMA library.
-    pub fn bind_by(provider: Provider, address: impl ToSocketAddrs) -> Result<Listener<S>, ConnectError> {
+    pub fn bind_by(provider: Provider, address: impl Into<Target>) -> Result<Listener<S>, ConnectError> {
         let dispatcher = Dispatcher::get(provider)?;
         let no_address = || std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
         let mut error = ConnectError::Name(no_address());
-        for address in address.to_socket_addrs().map_err(ConnectError::Name)? {
+        for address in address.into().resolve().map_err(ConnectError::Name)? {
             match ListeningId::open(&dispatcher, address, S::TYPE) {
                 Ok(listening) => {
                     let local = listening.id.local_addr().unwrap_or(address);
-                    return Ok(Listener { listening, local, service: PhantomData });
+                    return Ok(Listener { listening, handshakes: Handshakes::default(), local, service: PhantomData });
                 }
                 Err(why) => error = why,
             }
@@ -96,10 +98,41 @@ impl<S: Service> Listener<S> {
         self.local
     }
 
-    /// Waits for the next request. The result is a future; it can be awaited on any executor, or
-    /// [waited for](Accept::wait) by a thread. Dropping it loses no request.
-    pub fn accept(&self) -> Accept<'_, S> {
-        Accept { listener: self, slot: WaiterSlot::default() }
+    /// Waits for the next request, to look at it before it is accepted. The result is a future; it can be awaited
+    /// on any executor, or [waited for](NextIncoming::wait) by a thread. Dropping it loses no request.
+    ///
+    /// ```no_run
+    /// # async fn example(domain: longarm::ProtectionDomain, cq: longarm::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
+    /// let listener = longarm::Listener::bind("0.0.0.0:7471")?;
+    /// let incoming = listener.incoming().await?;
+    /// let connection = match incoming.private_data().starts_with(b"hello") {
+    ///     true => incoming.accept(domain.rc(&cq), b"welcome").await?,
+    ///     false => return Ok(incoming.reject(b"say hello")?),
+    /// };
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn incoming(&self) -> NextIncoming<'_, S> {
+        NextIncoming { listener: self, slot: WaiterSlot::default() }
+    }
+
+    /// All requests from now on, as a [`Stream`](futures_core::Stream) that never ends.
+    pub fn incoming_stream(&self) -> IncomingStream<'_, S> {
+        IncomingStream { next: self.incoming() }
+    }
+}
+
+impl<S> Listener<S> {
+    pub(super) fn handshakes(&self) -> &Handshakes {
+        &self.handshakes
+    }
+
+    /// Wakes all futures that wait for a request.
+    pub(super) fn wake_others(&self) {
+        if self.listening.dispatcher.is_ours() {
+            let wakers = self.listening.inner.lock().waiters.take();
+            wakers.into_iter().for_each(Waker::wake);
+        }
     }
 }
 
@@ -109,42 +142,68 @@ impl<S> fmt::Debug for Listener<S> {
     }
 }
 
-/// A future of the next [`Request`].
+/// A future of the next [`Incoming`], from [`Listener::incoming`].
 #[must_use = "it does nothing until it is awaited or waited for"]
-pub struct Accept<'l, S> {
+pub struct NextIncoming<'l, S> {
     listener: &'l Listener<S>,
     slot: WaiterSlot,
 }
 
-impl<S: Service> Accept<'_, S> {
+impl<S: Service> NextIncoming<'_, S> {
     /// Waits with the thread, at most `timeout`.
     ///
     /// # Errors
     /// If nobody came in time, or this process is a fork of the listener's.
-    pub fn wait(mut self, timeout: Duration) -> Result<Request<S>, ConnectError> {
+    pub fn wait(mut self, timeout: Duration) -> Result<Incoming<S>, ConnectError> {
         let found = park(timeout, |task| Pin::new(&mut self).poll(task));
         found.unwrap_or_else(|| Err(ConnectError::TimedOut { who: "somebody who connects".into(), timeout }))
     }
 }
 
-impl<S: Service> Future for Accept<'_, S> {
-    type Output = Result<Request<S>, ConnectError>;
+impl<'l, S> NextIncoming<'l, S> {
+    pub(super) fn listener(&self) -> &'l Listener<S> {
+        self.listener
+    }
 
-    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        let Accept { listener, slot } = &mut *self;
-        listener.listening.poll(task, slot).map_ok(|pending| Request::new(pending.cm, pending.param))
+    /// Wakes `task` at the next request, or by [`Listener::wake_others`].
+    pub(super) fn note(&mut self, task: &mut Context<'_>) {
+        let NextIncoming { listener, slot } = self;
+        listener.listening.inner.lock().waiters.note(slot, task.waker());
     }
 }
 
-impl<S> Drop for Accept<'_, S> {
+impl<S: Service> Future for NextIncoming<'_, S> {
+    type Output = Result<Incoming<S>, ConnectError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        let NextIncoming { listener, slot } = &mut *self;
+        listener.listening.poll(task, slot).map_ok(|pending| Incoming::new(pending.cm, pending.param))
+    }
+}
+
+impl<S> Drop for NextIncoming<'_, S> {
     fn drop(&mut self) {
         self.listener.listening.forget(&self.slot);
     }
 }
 
-impl<S> fmt::Debug for Accept<'_, S> {
+impl<S> fmt::Debug for NextIncoming<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Accept({:?})", self.listener)
+        write!(f, "NextIncoming({:?})", self.listener)
+    }
+}
+
+/// The requests that come to a listener, from [`Listener::incoming_stream`].
+#[derive(Debug)]
+pub struct IncomingStream<'l, S> {
+    next: NextIncoming<'l, S>,
+}
+
+impl<S: Service> futures_core::Stream for IncomingStream<'_, S> {
+    type Item = Result<Incoming<S>, ConnectError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.next).poll(task).map(Some)
     }
 }
 
@@ -182,7 +241,7 @@ impl ListeningId {
     }
 
     /// The oldest request whose peer has not given up.
-    fn poll(&self, task: &mut TaskContext<'_>, slot: &mut WaiterSlot) -> Poll<Result<PendingRequest, ConnectError>> {
+    fn poll(&self, task: &mut Context<'_>, slot: &mut WaiterSlot) -> Poll<Result<PendingRequest, ConnectError>> {
         if !self.dispatcher.is_ours() {
             return Poll::Ready(Err(ConnectError::Forked));
         }

@@ -2,24 +2,26 @@
 
 use std::fmt;
 use std::future::Future;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use device::Provider;
 use transport::QpType;
 
-use super::attempts::{Attempts, is_worth_another};
+use super::Target;
+use super::attempt::{Attempt, AttemptState};
+use super::attempts::{Attempts, blocks};
 use super::cm_connection::{CmConnection, PeerEndpoint, PeerReply};
 use super::waiters::WaiterSlot;
 use crate::address::AddressHandle;
-use crate::context::Context;
 use crate::error::ConnectError;
-use crate::qp::UdEndpoint;
+use crate::qp::UdQueuePair;
 use crate::wait::park;
 
-impl UdEndpoint {
+impl UdQueuePair {
     /// Asks who [listens](crate::Listener::bind_ud) at an address where datagrams to it go, and hands it up to
     /// 180 bytes of private data. The question goes out now; the result is a future.
     ///
@@ -27,24 +29,24 @@ impl UdEndpoint {
     /// # use std::time::Duration;
     /// # use longarm::Route;
     /// # const SECOND: Duration = Duration::from_secs(1);
-    /// let endpoint = Route::to("192.0.2.7:7471")?.ud()?;              // on the device that leads there
+    /// let endpoint = Route::to("192.0.2.7:7471").wait(SECOND)?.ud()?; // on the device that leads there
     /// let found = endpoint.look_up("192.0.2.7:7471", b"who?").wait(SECOND)?;
     /// endpoint.send_inline_to(b"hello", &found.address).wait(SECOND)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn look_up(&self, to: impl ToSocketAddrs, private_data: &[u8]) -> Lookup {
-        look_up(to, self.context(), private_data)
+    pub fn look_up(&self, to: impl Into<Target>, private_data: &[u8]) -> Lookup {
+        let (to, private_data) = (to.into(), private_data.to_vec());
+        let (provider, device) = (self.device().provider(), self.device().info().name);
+        let name = to.to_string();
+        let state = AttemptState::start(blocks(&to, provider), move || {
+            let mut attempts = Attempts::of(to, QpType::Ud, provider)?;
+            attempts.on(Some(device));
+            let cm = ask(&mut attempts, &private_data)?;
+            let blocks = provider != Provider::Longarm;
+            Ok(PendingLookup { cm, attempts, private_data, blocks, slot: WaiterSlot::default() })
+        });
+        Lookup { to: name, state }
     }
-}
-
-fn look_up(to: impl ToSocketAddrs, context: &Context, private_data: &[u8]) -> Lookup {
-    let begin = || {
-        let mut attempts = Attempts::of(to, QpType::Ud, Some(context.provider()))?;
-        attempts.on(Some(context.info().name));
-        let cm = ask(&mut attempts, private_data)?;
-        Ok(PendingLookup { cm, attempts, private_data: private_data.to_vec(), slot: WaiterSlot::default() })
-    };
-    Lookup { state: begin().map(Box::new).map_err(Some) }
 }
 
 fn ask(attempts: &mut Attempts, private_data: &[u8]) -> Result<Arc<CmConnection>, ConnectError> {
@@ -56,7 +58,7 @@ fn ask(attempts: &mut Attempts, private_data: &[u8]) -> Result<Arc<CmConnection>
 
 /// The result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct DatagramPeer {
     /// The destination for datagrams.
     pub address: AddressHandle,
     /// The address of the program that answered.
@@ -65,37 +67,48 @@ pub struct Found {
     pub private_data: Vec<u8>,
 }
 
-/// A pending lookup: a future of its result, [`Found`].
+/// A pending lookup: a future of its result, [`DatagramPeer`].
 #[must_use = "dropping it ends the attempt"]
 pub struct Lookup {
-    state: Result<Box<PendingLookup>, Option<ConnectError>>,
+    to: String,
+    state: AttemptState<PendingLookup>,
 }
 
 struct PendingLookup {
     cm: Arc<CmConnection>,
     attempts: Attempts,
     private_data: Vec<u8>,
+    /// An attempt blocks its thread.
+    blocks: bool,
     slot: WaiterSlot,
 }
 
-impl PendingLookup {
-    fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<Found, ConnectError>> {
-        loop {
-            let error = match self.cm.poll_up(task, &mut self.slot) {
-                Poll::Ready(Err(error)) if is_worth_another(&error) => error,
-                other => return other.map(|reply| self.found(reply?)),
-            };
-            match ask(&mut self.attempts, &self.private_data) {
-                Ok(cm) => (self.cm, self.slot) = (cm, WaiterSlot::default()),
-                Err(_) => return Poll::Ready(Err(error)),
-            }
-        }
+impl Attempt for PendingLookup {
+    type Output = DatagramPeer;
+
+    fn waiting(&mut self) -> (&CmConnection, &mut WaiterSlot) {
+        (&self.cm, &mut self.slot)
     }
 
-    fn found(&self, reply: PeerReply) -> Result<Found, ConnectError> {
+    fn has_more(&self) -> bool {
+        !self.attempts.is_over()
+    }
+
+    fn blocks(&self) -> bool {
+        self.blocks
+    }
+
+    fn again(mut self) -> Result<PendingLookup, ConnectError> {
+        let cm = ask(&mut self.attempts, &self.private_data)?;
+        Ok(PendingLookup { cm, slot: WaiterSlot::default(), ..self })
+    }
+
+    fn finish(self, reply: PeerReply) -> Result<DatagramPeer, ConnectError> {
         let peer_addr = self.cm.peer_addr();
         match reply.endpoint {
-            PeerEndpoint::Datagrams(address) => Ok(Found { address, peer_addr, private_data: reply.private_data }),
+            PeerEndpoint::Datagrams(address) => {
+                Ok(DatagramPeer { address, peer_addr, private_data: reply.private_data })
+            }
             PeerEndpoint::Connected(_) => Err(ConnectError::Gone(peer_addr)),
         }
     }
@@ -106,35 +119,28 @@ impl Lookup {
     ///
     /// # Errors
     /// If nobody answers in time, or the answer is no.
-    pub fn wait(mut self, timeout: Duration) -> Result<Found, ConnectError> {
+    pub fn wait(mut self, timeout: Duration) -> Result<DatagramPeer, ConnectError> {
         let done = park(timeout, |task| Pin::new(&mut self).poll(task));
-        let who = || self.state.as_ref().map_or("the peer".into(), |asked| asked.cm.peer_addr().to_string());
-        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: who(), timeout }))
+        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.to, timeout }))
     }
 }
 
 impl Future for Lookup {
-    type Output = Result<Found, ConnectError>;
+    type Output = Result<DatagramPeer, ConnectError>;
 
     /// # Panics
     /// If the result was taken already.
-    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        let polled = match &mut self.state {
-            Ok(pending) => pending.poll(task),
-            Err(error) => Poll::Ready(Err(error.take().expect("the result was not taken already"))),
-        };
-        if polled.is_ready() {
-            self.state = Err(None);
-        }
-        polled
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        self.state.poll(task)
     }
 }
 
 impl fmt::Debug for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
-            Ok(pending) => write!(f, "Lookup(at {})", pending.cm.peer_addr()),
-            Err(error) => write!(f, "Lookup({error:?})"),
+            AttemptState::Failed(error) => write!(f, "Lookup({error})"),
+            AttemptState::Over => f.write_str("Lookup(over)"),
+            _ => write!(f, "Lookup(at {})", self.to),
         }
     }
 }

@@ -14,11 +14,11 @@
 //! let listener = Listener::bind("127.0.0.1:0")?;                          // or "0.0.0.0:7471"
 //! let calling = Endpoint::connect(listener.local_addr(), b"hello");       // in life, in another process
 //!
-//! let request = listener.accept().wait(SECOND)?;
-//! assert!(request.private_data().starts_with(b"hello"));
-//! let endpoint = request.endpoint()?;                                     // on the device it came to
+//! let incoming = listener.incoming().wait(SECOND)?;
+//! assert!(incoming.private_data().starts_with(b"hello"));
+//! let endpoint = incoming.endpoint()?;                                     // on the device it came to
 //! let message = endpoint.recv(endpoint.allocate(64)?).start();            // before there is anything to receive
-//! let server = request.accept(endpoint, b"welcome").wait(SECOND)?;
+//! let server = incoming.accept(endpoint, b"welcome").wait(SECOND)?;
 //!
 //! let client = calling.wait(SECOND)?;                                     // or calling.await?
 //! assert!(client.private_data().starts_with(b"welcome"));
@@ -38,10 +38,10 @@
 //! of [`Connectable`] differ in how they get the right device:
 //!
 //! * an [`Endpoint`](crate::Endpoint), made by [`Endpoint::connect`](crate::Endpoint::connect),
-//!   [`Route::rc`] or [`Request::endpoint`]: has everything of its own, on the right device;
+//!   [`Route::rc`] or [`Incoming::endpoint`]: has everything of its own, on the right device;
 //! * a [`QpBuilder`](crate::QpBuilder): the queue pair is built on the right device, in your domain;
 //! * an [`Unconnected`](crate::Unconnected) queue pair, with receives posted: has to be on it already, by
-//!   [`QpBuilder::on`](crate::QpBuilder::on) and [`Route::context`] or [`Request::context`].
+//!   [`QpBuilder::on`](crate::QpBuilder::on) and [`Route::open_device`] or [`Incoming::open_device`].
 //!
 //! # The end
 //!
@@ -49,22 +49,27 @@
 //! tells the peer in its place. [`Connection::disconnected`] waits for it. Messages that had arrived by then
 //! are still delivered; everything else is flushed.
 
+mod accept;
+mod attempt;
 mod attempts;
 mod cm_connection;
 mod connectable;
 mod connected;
 mod connecting;
 mod dispatch;
+mod incoming;
 mod listener;
 mod lookup;
-mod request;
 mod route;
+mod target;
 mod waiters;
 
+pub use accept::Accept;
 pub use connectable::Connectable;
 pub use connected::{Connection, Disconnected};
 pub use connecting::{Connecting, connect};
-pub use listener::{Accept, Listener};
-pub use lookup::{Found, Lookup};
-pub use request::Request;
-pub use route::Route;
+pub use incoming::Incoming;
+pub use listener::{IncomingStream, Listener, NextIncoming};
+pub use lookup::{DatagramPeer, Lookup};
+pub use route::{FindRoute, Route};
+pub use target::Target;

@@ -1,15 +1,23 @@
 //! Routes: which device leads to an address.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::fmt;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use device::{OpenError, Provider};
 use transport::QpType;
 
+use super::Target;
 use super::attempts::Attempts;
-use crate::context::Context;
+use crate::background::Background;
 use crate::endpoint::Endpoint;
 use crate::error::{ConnectError, EndpointError};
-use crate::qp::{Rc, Uc, UdEndpoint, Unconnected};
+use crate::open_device::Device;
+use crate::qp::{Rc, Uc, UdQueuePair, Unconnected};
+use crate::wait::park;
 
 /// The route to an address, for programs that make their queue pair before they [`connect`](crate::connect) it:
 /// it names the right device.
@@ -17,8 +25,8 @@ use crate::qp::{Rc, Uc, UdEndpoint, Unconnected};
 /// ```no_run
 /// # use std::time::Duration;
 /// # use longarm::Route;
-/// let route = Route::to("192.0.2.7:7471")?;
-/// let endpoint = route.rc()?;                                     // or route.context()? for the rest
+/// let route = Route::to("192.0.2.7:7471").wait(Duration::from_secs(5))?;
+/// let endpoint = route.rc()?;                                     // or route.open_device()? for the rest
 /// let answer = endpoint.recv(endpoint.allocate(64)?).start();
 /// let endpoint = longarm::connect(&route, endpoint, b"").wait(Duration::from_secs(5))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -36,18 +44,20 @@ impl Route {
     /// Finds the route to an address. If a name has several addresses, the first reachable one determines the
     /// device, and the others that this device leads to count as alternatives.
     ///
-    /// # Errors
-    /// If the name has no address, or no route leads to any.
-    pub fn to(address: impl ToSocketAddrs) -> Result<Route, ConnectError> {
-        Route::by(provider::preferred()?, address)
+    /// The result is a future; it can be awaited on any executor, or [waited for](FindRoute::wait) by a thread.
+    pub fn to(target: impl Into<Target>) -> FindRoute {
+        FindRoute::new(None, target.into())
     }
 
     /// Finds the route on the devices of one provider; [`to`](Route::to) takes the preferred one.
-    ///
-    /// # Errors
-    /// As [`to`](Route::to), and if the system has no RDMA library.
-    pub fn by(provider: Provider, address: impl ToSocketAddrs) -> Result<Route, ConnectError> {
-        let mut attempts = Attempts::of(address, QpType::Rc, Some(provider))?;
+    pub fn by(provider: Provider, target: impl Into<Target>) -> FindRoute {
+        FindRoute::new(Some(provider), target.into())
+    }
+
+    /// Finds the route. This may block for seconds.
+    pub(super) fn find(provider: Option<Provider>, target: Target) -> Result<Route, ConnectError> {
+        let provider = provider.map_or_else(provider::preferred, Ok)?;
+        let mut attempts = Attempts::of(target, QpType::Rc, provider)?;
         let (id, binding) = attempts.next()?;
         attempts.on(Some(binding.device.clone()));
         let mut peers: Vec<_> = id.peer_addr().into_iter().collect();
@@ -63,7 +73,7 @@ impl Route {
     }
 
     /// The name of the device that leads there.
-    pub fn device(&self) -> &str {
+    pub fn device_name(&self) -> &str {
         &self.device
     }
 
@@ -77,12 +87,17 @@ impl Route {
         self.peers[0]
     }
 
+    /// All addresses that it leads to, in the order of the attempts.
+    pub fn peer_addrs(&self) -> &[SocketAddr] {
+        &self.peers
+    }
+
     /// Opens the device, for a domain or for [`QpBuilder::on`](crate::QpBuilder::on).
     ///
     /// # Errors
     /// If the device is gone.
-    pub fn context(&self) -> Result<Context, OpenError> {
-        Context::open_on(Some(self.provider), Some(self.device.clone()))
+    pub fn open_device(&self) -> Result<Device, OpenError> {
+        Device::open_on(Some(self.provider), Some(self.device.clone()))
     }
 
     /// An endpoint for a reliable connection, with everything of its own.
@@ -90,7 +105,7 @@ impl Route {
     /// # Errors
     /// If the device is gone, or has no resources left.
     pub fn rc(&self) -> Result<Endpoint<Unconnected<Rc>>, EndpointError> {
-        Endpoint::connected_on(&self.context()?, self.local)
+        Endpoint::connected_on(&self.open_device()?, self.local)
     }
 
     /// An endpoint for an unreliable connection.
@@ -98,22 +113,51 @@ impl Route {
     /// # Errors
     /// As [`rc`](Route::rc).
     pub fn uc(&self) -> Result<Endpoint<Unconnected<Uc>>, EndpointError> {
-        Endpoint::connected_on(&self.context()?, self.local)
+        Endpoint::connected_on(&self.open_device()?, self.local)
     }
 
     /// An endpoint for datagrams.
     ///
     /// # Errors
     /// As [`rc`](Route::rc).
-    pub fn ud(&self) -> Result<Endpoint<UdEndpoint>, EndpointError> {
-        Endpoint::ud_on(&self.context()?, self.local)
+    pub fn ud(&self) -> Result<Endpoint<UdQueuePair>, EndpointError> {
+        Endpoint::ud_on(&self.open_device()?, self.local)
     }
 }
 
-impl ToSocketAddrs for Route {
-    type Iter = std::vec::IntoIter<SocketAddr>;
+/// A future of a [`Route`].
+#[must_use = "it does nothing until it is awaited or waited for"]
+pub struct FindRoute {
+    target: Target,
+    finding: Background<Result<Route, ConnectError>>,
+}
 
-    fn to_socket_addrs(&self) -> std::io::Result<Self::Iter> {
-        Ok(self.peers.clone().into_iter())
+impl FindRoute {
+    fn new(provider: Option<Provider>, target: Target) -> FindRoute {
+        let to = target.clone();
+        FindRoute { target, finding: Background::run(move || Route::find(provider, to)) }
+    }
+
+    /// Waits with the thread, at most `timeout`.
+    ///
+    /// # Errors
+    /// If the name has no address, no route leads to any, or it was not found in time.
+    pub fn wait(mut self, timeout: Duration) -> Result<Route, ConnectError> {
+        let found = park(timeout, |task| Pin::new(&mut self).poll(task));
+        found.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.target.to_string(), timeout }))
+    }
+}
+
+impl Future for FindRoute {
+    type Output = Result<Route, ConnectError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        self.finding.poll(task).map(|found| found.unwrap_or(Err(ConnectError::Forked)))
+    }
+}
+
+impl fmt::Debug for FindRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FindRoute(to {})", self.target)
     }
 }

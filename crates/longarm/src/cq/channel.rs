@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use crate::context::Context;
 use crate::descriptor::wait_for;
 use crate::error::ResourceError;
+use crate::open_device::Device;
 
 /// A descriptor that becomes readable when [armed](crate::CompletionQueue::arm) completion
 /// queues have something, for programs built around `poll` or `epoll`.
@@ -13,10 +13,10 @@ use crate::error::ResourceError;
 /// One event comes for each arming. Events can be spurious: poll the queue to see.
 #[derive(Debug)]
 pub struct CompletionChannel {
-    device: provider::CompChannel,
+    handle: provider::CompChannel,
 }
 
-impl Context {
+impl Device {
     /// Makes a completion channel.
     ///
     /// # Errors
@@ -27,15 +27,15 @@ impl Context {
 }
 
 impl CompletionChannel {
-    pub(crate) fn new(context: &Context) -> Result<CompletionChannel, ResourceError> {
-        let device = context.device().create_channel()?;
-        Ok(CompletionChannel { device })
+    pub(crate) fn new(device: &Device) -> Result<CompletionChannel, ResourceError> {
+        let handle = device.handle().create_channel()?;
+        Ok(CompletionChannel { handle })
     }
 
     /// Takes the oldest event: the [`id`](crate::CompletionQueue::id) of the completion queue
     /// that has something. `None` if there is no event. Never waits.
     pub fn next_event(&self) -> Option<u64> {
-        self.device.next()
+        self.handle.next()
     }
 
     /// Waits for an event at most `timeout`; `None` if none has come.
@@ -46,8 +46,8 @@ impl CompletionChannel {
         wait_for(self.as_fd(), timeout, || self.next_event())
     }
 
-    pub(crate) fn device(&self) -> &provider::CompChannel {
-        &self.device
+    pub(crate) fn handle(&self) -> &provider::CompChannel {
+        &self.handle
     }
 }
 
@@ -55,6 +55,6 @@ impl AsFd for CompletionChannel {
     /// Readable exactly while [`next_event`](CompletionChannel::next_event) has something. Do
     /// not read from it.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.device.fd()
+        self.handle.fd()
     }
 }

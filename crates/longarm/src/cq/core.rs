@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 
 use super::CompletionChannel;
 use crate::completion::Completion;
-use crate::context::Context;
 use crate::error::ResourceError;
 use crate::flight::{CompletionEffects, Loan, RequestKey, WorkQueue};
+use crate::open_device::Device;
 
 /// Completions taken from the device in one poll.
 const BATCH: usize = 32;
@@ -26,8 +26,8 @@ const INITIAL_CAPACITY: u32 = 16;
 /// So each work queue sees them in order. Wakers are called and memory is freed after it is
 /// released.
 pub(crate) struct CqCore {
-    context: Context,
-    device: provider::Cq,
+    device: Device,
+    handle: provider::Cq,
     cookie: u64,
     sorter: Mutex<CompletionSorter>,
     /// More completions may have come while the sorter was busy: its user polls again.
@@ -105,13 +105,13 @@ impl CompletionSorter {
 }
 
 impl CqCore {
-    pub(crate) fn new(context: &Context, channel: Option<&CompletionChannel>) -> Result<Arc<CqCore>, ResourceError> {
-        let cookie = context.next_cookie();
-        let channel = channel.map(CompletionChannel::device);
-        let device = context.device().create_cq(INITIAL_CAPACITY, channel, cookie)?;
+    pub(crate) fn new(device: &Device, channel: Option<&CompletionChannel>) -> Result<Arc<CqCore>, ResourceError> {
+        let cookie = device.next_cookie();
+        let channel = channel.map(CompletionChannel::handle);
+        let handle = device.handle().create_cq(INITIAL_CAPACITY, channel, cookie)?;
         Ok(Arc::new_cyclic(|core| CqCore {
-            context: context.clone(),
-            device,
+            device: device.clone(),
+            handle,
             cookie,
             sorter: Mutex::default(),
             again: AtomicBool::new(false),
@@ -121,16 +121,16 @@ impl CqCore {
         }))
     }
 
-    pub(crate) fn device(&self) -> &provider::Cq {
-        &self.device
+    pub(crate) fn handle(&self) -> &provider::Cq {
+        &self.handle
     }
 
     pub(crate) fn cookie(&self) -> u64 {
         self.cookie
     }
 
-    pub(crate) fn is_of(&self, context: &Context) -> bool {
-        self.context.is_same(context)
+    pub(crate) fn is_of(&self, device: &Device) -> bool {
+        self.device.is_same(device)
     }
 
     /// Takes in the completions of one more work queue, and grows to hold all of them.
@@ -147,10 +147,10 @@ impl CqCore {
     }
 
     fn make_room(&self, wanted: u32) -> Result<u32, device::Error> {
-        let present = self.device.capacity();
+        let present = self.handle.capacity();
         if wanted > present {
-            let doubled = self.device.resize(wanted.max(2 * present));
-            doubled.or_else(|_| self.device.resize(wanted))?;
+            let doubled = self.handle.resize(wanted.max(2 * present));
+            doubled.or_else(|_| self.handle.resize(wanted))?;
         }
         Ok(wanted)
     }
@@ -202,7 +202,7 @@ impl CqCore {
     pub(crate) fn announce(&self, change: impl FnOnce(&mut CompletionEffects)) {
         self.locked(|sorter| {
             // An error does not matter to requests that end here anyway.
-            let _ = sorter.take_in(&self.device, false);
+            let _ = sorter.take_in(&self.handle, false);
             change(&mut sorter.effects);
         });
         let _ = self.collect();
@@ -237,7 +237,7 @@ impl CqCore {
                 self.again.store(true, SeqCst);
                 break;
             };
-            result = sorter.take_in(&self.device, drive);
+            result = sorter.take_in(&self.handle, drive);
             drive = false;
             let (wakers, orphans) = sorter.take_effects();
             drop(sorter);
@@ -263,8 +263,8 @@ impl CqCore {
     /// Earlier ones are taken in here.
     pub(crate) fn arm(&self) -> Result<(), CqError> {
         if !self.armed.swap(true, SeqCst) {
-            self.device.set_waker(Some(self.waker.clone()));
-            self.device.arm(false)?;
+            self.handle.set_waker(Some(self.waker.clone()));
+            self.handle.arm(false)?;
         }
         self.collect()
     }

@@ -5,15 +5,17 @@ mod core;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use device::CqError;
+use futures_core::Stream;
 
 use crate::completion::Completion;
-use crate::context::Context;
 use crate::error::ResourceError;
+use crate::open_device::Device;
 use crate::wait::CqWaiter;
 
 pub use channel::CompletionChannel;
@@ -46,7 +48,7 @@ pub struct CompletionQueue {
     core: Arc<CqCore>,
 }
 
-impl Context {
+impl Device {
     /// Makes a completion queue.
     ///
     /// # Errors
@@ -58,18 +60,15 @@ impl Context {
     /// Makes a completion queue whose events go to `channel`.
     ///
     /// # Errors
-    /// If there are too many, or the channel belongs to another context.
+    /// If there are too many, or the channel belongs to another device.
     pub fn completion_queue_on(&self, channel: &CompletionChannel) -> Result<CompletionQueue, ResourceError> {
         CompletionQueue::new(self, Some(channel))
     }
 }
 
 impl CompletionQueue {
-    pub(crate) fn new(
-        context: &Context,
-        channel: Option<&CompletionChannel>,
-    ) -> Result<CompletionQueue, ResourceError> {
-        Ok(CompletionQueue { core: CqCore::new(context, channel)? })
+    pub(crate) fn new(device: &Device, channel: Option<&CompletionChannel>) -> Result<CompletionQueue, ResourceError> {
+        Ok(CompletionQueue { core: CqCore::new(device, channel)? })
     }
 
     /// Moves at most `max` completions of posted requests to the end of `out`, and
@@ -104,7 +103,24 @@ impl CompletionQueue {
         poll_fn(|task| self.poll_next(task)).await
     }
 
-    fn poll_next(&self, task: &mut TaskContext<'_>) -> Poll<Result<Completion, CqError>> {
+    /// The completions of posted requests, as a [`Stream`](futures_core::Stream) that ends after an error.
+    ///
+    /// ```no_run
+    /// # async fn example(cq: longarm::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::StreamExt;
+    ///
+    /// let mut completions = cq.completions();
+    /// while let Some(completion) = completions.next().await {
+    ///     println!("{:?} is done", completion?.ticket());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn completions(&self) -> Completions<'_> {
+        Completions { cq: self, _waiting: CqWaiter::on(&self.core), failed: false }
+    }
+
+    fn poll_next(&self, task: &mut Context<'_>) -> Poll<Result<Completion, CqError>> {
         let mut one = Vec::with_capacity(1);
         let driven = self.core.progress();
         if self.core.take_ready(&mut one, 1, Some(task.waker())) == 0 {
@@ -123,7 +139,7 @@ impl CompletionQueue {
     /// # Errors
     /// As [`poll`](CompletionQueue::poll).
     pub fn arm(&self) -> Result<(), CqError> {
-        self.core.device().arm(false)
+        self.core.handle().arm(false)
     }
 
     /// As [`arm`](CompletionQueue::arm), at the next completion that the peer wants noticed
@@ -132,12 +148,12 @@ impl CompletionQueue {
     /// # Errors
     /// As [`poll`](CompletionQueue::poll).
     pub fn arm_solicited(&self) -> Result<(), CqError> {
-        self.core.device().arm(true)
+        self.core.handle().arm(true)
     }
 
     /// Completions that it can hold at present.
     pub fn capacity(&self) -> u32 {
-        self.core.device().capacity()
+        self.core.handle().capacity()
     }
 
     /// The number by which its [`CompletionChannel`] and [events](crate::Event) name it.
@@ -147,6 +163,32 @@ impl CompletionQueue {
 
     pub(crate) fn core(&self) -> &Arc<CqCore> {
         &self.core
+    }
+}
+
+/// The completions of one queue, from [`CompletionQueue::completions`]. Dropping it loses none.
+pub struct Completions<'q> {
+    cq: &'q CompletionQueue,
+    _waiting: CqWaiter<'q>,
+    failed: bool,
+}
+
+impl Stream for Completions<'_> {
+    type Item = Result<Completion, CqError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.failed {
+            return Poll::Ready(None);
+        }
+        let polled = self.cq.poll_next(task);
+        self.failed = matches!(polled, Poll::Ready(Err(_)));
+        polled.map(Some)
+    }
+}
+
+impl fmt::Debug for Completions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Completions({:?})", self.cq)
     }
 }
 

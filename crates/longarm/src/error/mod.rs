@@ -2,7 +2,7 @@
 //!
 //! | error | of |
 //! |---|---|
-//! | [`OpenError`] | opening a [`Context`](crate::Context) |
+//! | [`OpenError`] | opening a [`Device`](crate::Device) |
 //! | [`ResourceError`] | making and changing resources: domains, regions, queues, queue pairs |
 //! | [`ConnectError`] | connecting a queue pair, listening |
 //! | [`PostError`] | posting a work request |

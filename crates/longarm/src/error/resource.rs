@@ -14,9 +14,9 @@ pub enum ResourceError {
         /// The rule for its value.
         rule: &'static str,
     },
-    /// Two resources of different contexts were used together.
-    #[error("the {0} belongs to another context")]
-    OtherContext(&'static str),
+    /// Two resources of different devices were used together.
+    #[error("the {0} belongs to another device")]
+    OtherDevice(&'static str),
     /// The device has no address that the resource could use.
     #[error("the device has no {0} address")]
     NoAddress(&'static str),

@@ -9,17 +9,17 @@ use super::connector::ConnectParams;
 use super::core::{QpResources, QueuePairCore};
 use super::retry::Retry;
 use super::service::{Connected, Rc, Service, Uc, Ud};
-use super::{UdEndpoint, Unconnected};
-use crate::context::Context;
+use super::{UdQueuePair, Unconnected};
 use crate::cq::CompletionQueue;
 use crate::domain::ProtectionDomain;
 use crate::error::ResourceError;
+use crate::open_device::Device;
 use crate::srq::SharedReceiveQueue;
 
 /// The settings of a queue pair before it is made. Each has a default that suits most programs.
 #[derive(Clone, Debug)]
 #[must_use = "`build` makes the queue pair"]
-pub struct QpBuilder<S> {
+pub struct QpBuilder<S = Rc> {
     resources: QpResources,
     access: Access,
     retry: Retry,
@@ -54,7 +54,7 @@ impl<S: Service> QpBuilder<S> {
         QpBuilder {
             resources: QpResources {
                 domain: domain.clone(),
-                context: domain.context().clone(),
+                device: domain.device().clone(),
                 send_cq: cq.clone(),
                 recv_cq: cq.clone(),
                 srq: None,
@@ -111,12 +111,12 @@ impl<S: Service> QpBuilder<S> {
         self
     }
 
-    /// Makes it on this device instead of the domain's; its events come from that context. All devices
+    /// Makes it on this device instead of the domain's; its events come from that device. All devices
     /// of a process are one engine, so memory and completion queues serve queue pairs on any of them.
     /// The addresses decide which device a connection needs: see
-    /// [`Route::context`](crate::Route::context) and [`Request::context`](crate::Request::context).
-    pub fn on(mut self, context: &Context) -> QpBuilder<S> {
-        self.resources.context = context.clone();
+    /// [`Route::open_device`](crate::Route::open_device) and [`Incoming::open_device`](crate::Incoming::open_device).
+    pub fn on(mut self, device: &Device) -> QpBuilder<S> {
+        self.resources.device = device.clone();
         self
     }
 
@@ -127,8 +127,8 @@ impl<S: Service> QpBuilder<S> {
     }
 
     /// The device that it will be on.
-    pub(crate) fn context(&self) -> &Context {
-        &self.resources.context
+    pub(crate) fn device(&self) -> &Device {
+        &self.resources.device
     }
 
     /// The local address that was asked for, if one was.
@@ -136,37 +136,37 @@ impl<S: Service> QpBuilder<S> {
         self.gid.map(|gid| gid.ip())
     }
 
-    /// Checks the retry counts, and that all resources are of one context. Lowers a size that the program left open to the
+    /// Checks the retry counts, and that all resources are of one device. Lowers a size that the program left open to the
     /// device's limit.
     fn check(&mut self) -> Result<(), ResourceError> {
         if !self.inline_is_chosen {
-            let max = self.resources.context.limits().max_inline_bytes;
+            let max = self.resources.device.limits().max_inline_bytes;
             self.resources.caps.max_inline_bytes = self.resources.caps.max_inline_bytes.min(max);
         }
-        let context = self.resources.domain.context();
+        let device = self.resources.domain.device();
         self.retry.check()?;
-        let same = |cq: &CompletionQueue| cq.core().is_of(context);
+        let same = |cq: &CompletionQueue| cq.core().is_of(device);
         if !same(&self.resources.send_cq) || !same(&self.resources.recv_cq) {
-            return Err(ResourceError::OtherContext("completion queue"));
+            return Err(ResourceError::OtherDevice("completion queue"));
         }
         match &self.resources.srq {
-            Some(srq) if !srq.is_of(&self.resources.domain) => Err(ResourceError::OtherContext("shared receive queue")),
+            Some(srq) if !srq.is_of(&self.resources.domain) => Err(ResourceError::OtherDevice("shared receive queue")),
             _ => Ok(()),
         }
     }
 
     /// The requested parameters of the connection.
     fn params(&self, core: &QueuePairCore) -> ConnectParams {
-        let active = core.context().port().active_mtu;
+        let active = core.device().port().active_mtu;
         let mtu = self.mtu.map_or(active, |mtu| mtu.min(active));
         ConnectParams { mtu, read_depth: self.read_depth, retry: self.retry }
     }
 
     /// Our address. A queue pair that is connected by address only needs none.
     fn own_gid(&self) -> Result<Gid, ResourceError> {
-        let context = &self.resources.context;
-        let unneeded = || context.capabilities().by_address_only.then(Gid::default);
-        let known = self.gid.or_else(|| context.default_gid()).or_else(unneeded);
+        let device = &self.resources.device;
+        let unneeded = || device.capabilities().by_address_only.then(Gid::default);
+        let known = self.gid.or_else(|| device.default_gid()).or_else(unneeded);
         known.ok_or(ResourceError::NoAddress("IP"))
     }
 }
@@ -198,8 +198,8 @@ impl<S: Connected> QpBuilder<S> {
     /// [connection](Unconnected::connect).
     ///
     /// # Errors
-    /// If a size is beyond the device's [limits](crate::Context::limits), or something belongs
-    /// to another context.
+    /// If a size is beyond the device's [limits](crate::Device::limits), or something belongs
+    /// to another device.
     pub fn build(mut self) -> Result<Unconnected<S>, ResourceError> {
         self.check()?;
         let gid = self.own_gid()?;
@@ -242,12 +242,12 @@ impl QpBuilder<Ud> {
     ///
     /// # Errors
     /// As for connected queue pairs.
-    pub fn build(mut self) -> Result<UdEndpoint, ResourceError> {
+    pub fn build(mut self) -> Result<UdQueuePair, ResourceError> {
         self.check()?;
         // One entry for the GRH.
         self.resources.caps.max_recv_sge += 1;
         let gid = self.own_gid()?;
         let core = QueuePairCore::new(&self.resources, Ud::TYPE)?;
-        UdEndpoint::start(core, gid, self.qkey)
+        UdQueuePair::start(core, gid, self.qkey)
     }
 }

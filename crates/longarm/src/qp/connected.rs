@@ -30,7 +30,7 @@ use crate::work::Work;
 ///
 /// Dropping the queue pair ends the connection. Outstanding requests are flushed, and their buffers
 /// come back through the futures and tickets that stand for it.
-pub struct QueuePair<S> {
+pub struct QueuePair<S = Rc> {
     core: QueuePairCore,
     peer: ConnectionInfo,
     service: PhantomData<S>,
@@ -117,7 +117,7 @@ impl<S: Connected> QueuePair<S> {
 
     /// Its state now.
     pub fn state(&self) -> QpState {
-        self.core.device().state()
+        self.core.handle().state()
     }
 
     /// The reason why it failed, in words, if it did.
@@ -127,7 +127,7 @@ impl<S: Connected> QueuePair<S> {
 
     /// Its counters.
     pub fn counters(&self) -> QpCounters {
-        self.core.device().counters()
+        self.core.handle().counters()
     }
 
     /// The domain that it belongs to.

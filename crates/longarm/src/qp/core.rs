@@ -9,11 +9,11 @@ use transport::{AttrMask, QpAttr, QpCaps, QpState, QpType, Reason, RecvWr, SendW
 use wire::{Gid, Qpn};
 
 use crate::completion::Completion;
-use crate::context::Context;
 use crate::cq::{CompletionQueue, CqCore};
 use crate::domain::ProtectionDomain;
 use crate::error::{PostError, ResourceError, WaitError};
 use crate::flight::{Delivery, Failure, Loan, RequestKey, Ticket, WorkQueue};
+use crate::open_device::Device;
 use crate::posted::PostedRequest;
 use crate::receive::{ReceiveTarget, post_recv};
 use crate::request::SendRequest;
@@ -23,7 +23,7 @@ use crate::srq::SharedReceiveQueue;
 #[derive(Clone, Debug)]
 pub(crate) struct QpResources {
     pub(crate) domain: ProtectionDomain,
-    pub(crate) context: Context,
+    pub(crate) device: Device,
     pub(crate) send_cq: CompletionQueue,
     pub(crate) recv_cq: CompletionQueue,
     pub(crate) srq: Option<SharedReceiveQueue>,
@@ -34,7 +34,7 @@ pub(crate) struct QpResources {
 #[derive(Debug)]
 pub(crate) struct QueuePairCore {
     pub(crate) domain: ProtectionDomain,
-    context: Context,
+    device: Device,
     qp: provider::Qp,
     send: Arc<WorkQueue>,
     recv: Arc<WorkQueue>,
@@ -55,21 +55,21 @@ pub(crate) struct RejectedRequests {
 
 impl QueuePairCore {
     pub(crate) fn new(resources: &QpResources, qp_type: QpType) -> Result<QueuePairCore, ResourceError> {
-        let QpResources { domain, context, send_cq, recv_cq, srq, caps } = resources;
-        // The completion queues are of the domain's context, and tell work queues apart by its numbers.
-        let number = || domain.context().next_queue();
+        let QpResources { domain, device, send_cq, recv_cq, srq, caps } = resources;
+        // The completion queues are of the domain's device, and tell work queues apart by its numbers.
+        let number = || domain.device().next_queue();
         let send = WorkQueue::new(number(), caps.max_send_wr, true);
         let recv = match srq {
             Some(srq) => Arc::clone(srq.queue()),
             None => Arc::new(WorkQueue::new(number(), caps.max_recv_wr, false)),
         };
         let (send_cq, recv_cq) = (send_cq.core(), recv_cq.core());
-        let qp = context.device().create_qp(&provider::QpSpec {
+        let qp = device.handle().create_qp(&provider::QpSpec {
             qp_type,
             pd: domain.device_pd(),
-            send_cq: send_cq.device(),
-            recv_cq: recv_cq.device(),
-            srq: srq.as_ref().map(SharedReceiveQueue::device),
+            send_cq: send_cq.handle(),
+            recv_cq: recv_cq.handle(),
+            srq: srq.as_ref().map(SharedReceiveQueue::handle),
             caps: *caps,
             signal_all: false,
         })?;
@@ -80,7 +80,7 @@ impl QueuePairCore {
             send_cq: Arc::clone(send_cq),
             recv_cq: Arc::clone(recv_cq),
             srq: srq.clone(),
-            context: context.clone(),
+            device: device.clone(),
             domain: domain.clone(),
         };
         core.attach()?;
@@ -104,7 +104,7 @@ impl QueuePairCore {
         self.qp.qpn()
     }
 
-    pub(crate) fn device(&self) -> &provider::Qp {
+    pub(crate) fn handle(&self) -> &provider::Qp {
         &self.qp
     }
 
@@ -123,12 +123,12 @@ impl QueuePairCore {
     }
 
     pub(crate) fn source_for(&self, peer: Gid, preferred: Gid) -> Option<Gid> {
-        self.context.source_for(peer, preferred)
+        self.device.source_for(peer, preferred)
     }
 
     /// The device that it is on.
-    pub(crate) fn context(&self) -> &Context {
-        &self.context
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// True if its receives come from a shared receive queue.

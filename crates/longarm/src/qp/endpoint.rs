@@ -11,9 +11,9 @@ use super::core::QueuePairCore;
 use crate::address::AddressHandle;
 use crate::buffer::Buffer;
 use crate::completion::Completion;
-use crate::context::Context;
 use crate::error::{PostError, ResourceError, WaitError};
 use crate::flight::{Lend, Loan, Ticket};
+use crate::open_device::Device;
 use crate::receive::Receive;
 use crate::request::SendRequest;
 use crate::work::Work;
@@ -23,24 +23,24 @@ use crate::work::Work;
 ///
 /// A datagram is one packet, and has at most the path MTU's payload. Received messages
 /// know their [source](crate::Message::source).
-pub struct UdEndpoint {
+pub struct UdQueuePair {
     core: QueuePairCore,
     gid: Gid,
     qkey: QKey,
 }
 
-impl UdEndpoint {
-    pub(super) fn start(core: QueuePairCore, gid: Gid, qkey: QKey) -> Result<UdEndpoint, ResourceError> {
+impl UdQueuePair {
+    pub(super) fn start(core: QueuePairCore, gid: Gid, qkey: QKey) -> Result<UdQueuePair, ResourceError> {
         let attr = |state| QpAttr { state, qkey, sq_psn: Psn::default(), ..QpAttr::default() };
         let init = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::QKEY;
         core.modify(&attr(QpState::Init), init)?;
         core.modify(&attr(QpState::Rtr), AttrMask::STATE)?;
         core.modify(&attr(QpState::Rts), AttrMask::STATE | AttrMask::SQ_PSN)?;
-        Ok(UdEndpoint { core, gid, qkey })
+        Ok(UdQueuePair { core, gid, qkey })
     }
 
     /// The destination by which others reach this endpoint.
-    pub fn address(&self) -> AddressHandle {
+    pub fn address_handle(&self) -> AddressHandle {
         AddressHandle::new(self.gid, self.core.qpn(), self.qkey)
     }
 
@@ -49,7 +49,7 @@ impl UdEndpoint {
         Work::new(&self.core, SendRequest::send(buffer.lend()).to(self.datagram(to)))
     }
 
-    /// As [`send_to`](UdEndpoint::send_to), with 32 bits of immediate data.
+    /// As [`send_to`](UdQueuePair::send_to), with 32 bits of immediate data.
     pub fn send_to_with_imm<B: Lend>(&self, buffer: B, to: &AddressHandle, imm: u32) -> Work<'_, B> {
         let request = SendRequest::send_with_imm(buffer.lend(), imm);
         Work::new(&self.core, request.to(self.datagram(to)))
@@ -80,13 +80,13 @@ impl UdEndpoint {
     /// # Errors
     /// If `group` is not a multicast address, or the device is in too many groups.
     pub fn join(&self, group: IpAddr) -> Result<MulticastMembership<'_>, ResourceError> {
-        self.core.device().attach_multicast(group.into())?;
+        self.core.handle().attach_multicast(group.into())?;
         Ok(MulticastMembership { endpoint: self, group })
     }
 
     /// The device that it is on.
-    pub fn context(&self) -> &Context {
-        self.core.context()
+    pub fn device(&self) -> &Device {
+        self.core.device()
     }
 
     /// Waits for a request that was [posted](Work::post).
@@ -99,7 +99,7 @@ impl UdEndpoint {
 
     /// The longest message that one datagram can carry here.
     pub fn max_message_bytes(&self) -> u32 {
-        self.core.context().port().active_mtu.bytes()
+        self.core.device().port().active_mtu.bytes()
     }
 
     /// Its number.
@@ -109,7 +109,7 @@ impl UdEndpoint {
 
     /// Its state now.
     pub fn state(&self) -> QpState {
-        self.core.device().state()
+        self.core.handle().state()
     }
 
     /// The reason why it failed, in words, if it did.
@@ -119,7 +119,7 @@ impl UdEndpoint {
 
     /// Its counters.
     pub fn counters(&self) -> QpCounters {
-        self.core.device().counters()
+        self.core.handle().counters()
     }
 
     fn datagram(&self, to: &AddressHandle) -> Result<UdDestination, PostError> {
@@ -129,9 +129,9 @@ impl UdEndpoint {
     }
 }
 
-impl fmt::Debug for UdEndpoint {
+impl fmt::Debug for UdQueuePair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UdEndpoint({} at {}, {:?})", self.qpn(), self.gid.ip(), self.state())
+        write!(f, "UdQueuePair({} at {}, {:?})", self.qpn(), self.gid.ip(), self.state())
     }
 }
 
@@ -139,13 +139,13 @@ impl fmt::Debug for UdEndpoint {
 #[derive(Debug)]
 #[must_use = "dropping it leaves the group"]
 pub struct MulticastMembership<'e> {
-    endpoint: &'e UdEndpoint,
+    endpoint: &'e UdQueuePair,
     group: IpAddr,
 }
 
 impl MulticastMembership<'_> {
     /// The destination by which datagrams reach all members.
-    pub fn address(&self) -> AddressHandle {
+    pub fn address_handle(&self) -> AddressHandle {
         AddressHandle::multicast(self.group, self.endpoint.qkey)
     }
 }
@@ -153,6 +153,6 @@ impl MulticastMembership<'_> {
 impl Drop for MulticastMembership<'_> {
     fn drop(&mut self) {
         // The endpoint has joined the group and lives, so the device refuses this only after a fork.
-        let _ = self.endpoint.core.device().detach_multicast(self.group.into());
+        let _ = self.endpoint.core.handle().detach_multicast(self.group.into());
     }
 }

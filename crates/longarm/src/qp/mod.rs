@@ -4,7 +4,7 @@
 //!  domain.rc(&cq) ─► QpBuilder ─build─► Unconnected ─connect─► QueuePair
 //!  domain.uc(&cq)                       receives may be        everything
 //!                                       posted
-//!  domain.ud(&cq) ─► QpBuilder ─build─► UdEndpoint
+//!  domain.ud(&cq) ─► QpBuilder ─build─► UdQueuePair
 //! ```
 //!
 //! `connect` is either manual, with the peer's [`ConnectionInfo`], or by address: see
@@ -17,7 +17,7 @@ mod connector;
 mod core;
 mod endpoint;
 mod retry;
-mod service;
+pub mod service;
 mod unconnected;
 
 pub use builder::QpBuilder;
@@ -25,7 +25,7 @@ pub use connected::QueuePair;
 pub use connection::ConnectionInfo;
 pub(crate) use connector::QpConnector;
 pub(crate) use core::QueuePairCore;
-pub use endpoint::{MulticastMembership, UdEndpoint};
+pub use endpoint::{MulticastMembership, UdQueuePair};
 pub use retry::Retry;
-pub use service::{Connected, Rc, Service, Uc, Ud};
+pub(crate) use service::{Connected, Rc, Service, Uc, Ud};
 pub use unconnected::Unconnected;

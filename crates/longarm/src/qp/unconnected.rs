@@ -11,29 +11,29 @@ use wire::{Gid, Psn, Qpn};
 
 use super::connector::{ConnectParams, QpConnector};
 use super::core::QueuePairCore;
-use super::{Connected, ConnectionInfo, QueuePair};
+use super::{Connected, ConnectionInfo, QueuePair, Rc};
 use crate::buffer::Buffer;
-use crate::context::Context;
 use crate::error::ConnectError;
 use crate::flight::Loan;
+use crate::open_device::Device;
 use crate::receive::Receive;
 
 /// A queue pair without a peer. Receives can be posted, and should be, so that the peer finds
 /// them when it begins to send; everything else comes with the connection.
 ///
 /// ```no_run
-/// # use longarm::{ConnectionInfo, Context};
+/// # use longarm::{ConnectionInfo, Device};
 /// # fn tell_peer(_: &[u8]) {}
 /// # fn hear_from_peer() -> Vec<u8> { Vec::new() }
-/// # let domain = Context::open()?.protection_domain()?;
-/// # let cq = domain.context().completion_queue()?;
+/// # let domain = Device::open()?.protection_domain()?;
+/// # let cq = domain.device().completion_queue()?;
 /// let qp = domain.rc(&cq).build()?;
 /// let message = qp.recv(domain.allocate(4096)?).start();
-/// tell_peer(&qp.address().to_bytes());
+/// tell_peer(&qp.connection_info().to_bytes());
 /// let qp = qp.connect(&ConnectionInfo::from_bytes(&hear_from_peer())?)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Unconnected<S> {
+pub struct Unconnected<S = Rc> {
     core: QueuePairCore,
     gid: Gid,
     /// The program chose the address.
@@ -49,7 +49,7 @@ impl<S: Connected> Unconnected<S> {
     }
 
     /// The information that the peer needs to connect to this queue pair.
-    pub fn address(&self) -> ConnectionInfo {
+    pub fn connection_info(&self) -> ConnectionInfo {
         ConnectionInfo {
             service: S::TYPE,
             qpn: self.core.qpn(),
@@ -68,7 +68,7 @@ impl<S: Connected> Unconnected<S> {
     /// Uses our address `ip` from now on, if the device has it; returns whether it has.
     pub fn use_address(&mut self, ip: IpAddr) -> bool {
         let gid = Gid::from(ip);
-        let known = self.core.context().port().gids.contains(&gid);
+        let known = self.core.device().port().gids.contains(&gid);
         if known {
             self.gid = gid;
             self.gid_is_chosen = true;
@@ -99,8 +99,8 @@ impl<S: Connected> Unconnected<S> {
     }
 
     /// The device that it is on.
-    pub fn context(&self) -> &Context {
-        self.core.context()
+    pub fn device(&self) -> &Device {
+        self.core.device()
     }
 
     /// The address that the program has chosen for it, if it has.
@@ -110,7 +110,7 @@ impl<S: Connected> Unconnected<S> {
 
     /// A second handle, which takes it through its states.
     pub(crate) fn connector(&self) -> QpConnector {
-        QpConnector::new(self.core.device().clone(), self.params, self.core.has_srq())
+        QpConnector::new(self.core.handle().clone(), self.params, self.core.has_srq())
     }
 
     /// The same queue pair, after its [connector](Unconnected::connector) connected it.
@@ -160,7 +160,7 @@ fn random_psn() -> Psn {
 
 impl<S: Connected> fmt::Debug for Unconnected<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Unconnected({:?})", self.address())
+        write!(f, "Unconnected({:?})", self.connection_info())
     }
 }
 

@@ -4,10 +4,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use longarm::{
-    Access, Buffer, CompletionQueue, Connected, Context, ProtectionDomain, Provider, QpBuilder, QueuePair, Rc, Uc,
-    Unconnected,
-};
+use longarm::service::{Connected, Uc};
+use longarm::{Access, Buffer, CompletionQueue, Device, ProtectionDomain, Provider, QpBuilder, QueuePair, Unconnected};
 use testkit::run_again;
 
 /// Set if the tests are to run on the machine's own device and network: its addresses, that of IPv4 and that of IPv6,
@@ -19,19 +17,19 @@ pub(crate) const ALL: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE).u
 
 /// One side of a test: a device with a domain and a completion queue.
 pub(crate) struct TestSide {
-    pub(crate) context: Context,
+    pub(crate) device: Device,
     pub(crate) domain: ProtectionDomain,
     pub(crate) cq: CompletionQueue,
 }
 
 impl TestSide {
-    pub(crate) fn new(context: Context) -> TestSide {
-        let domain = context.protection_domain().unwrap();
-        let cq = context.completion_queue().unwrap();
-        TestSide { context, domain, cq }
+    pub(crate) fn new(device: Device) -> TestSide {
+        let domain = device.protection_domain().unwrap();
+        let cq = device.completion_queue().unwrap();
+        TestSide { device, domain, cq }
     }
 
-    pub(crate) fn rc(&self) -> QpBuilder<Rc> {
+    pub(crate) fn rc(&self) -> QpBuilder {
         self.domain.rc(&self.cq)
     }
 
@@ -93,7 +91,7 @@ pub(crate) fn in_own_network<F: FnOnce() + Send>(test: F) {
 /// `LONGARM_PROVIDER` is `verbs`, both are the default device of the system.
 pub(crate) fn two_sides(test: impl FnOnce(TestSide, TestSide) + Send) {
     if on_system() {
-        let side = || TestSide::new(Context::open_by(Provider::Verbs).unwrap());
+        let side = || TestSide::new(Device::open_by(Provider::Verbs).unwrap());
         return test(side(), side());
     }
     let group = udp::PortGroup::bind(4).unwrap();
@@ -108,12 +106,12 @@ pub(crate) fn on_system() -> bool {
 
 /// Connects two queue pairs.
 pub(crate) fn join<S: Connected>(a: Unconnected<S>, b: Unconnected<S>) -> (QueuePair<S>, QueuePair<S>) {
-    let (to_a, to_b) = (a.address(), b.address());
+    let (to_a, to_b) = (a.connection_info(), b.connection_info());
     (a.connect(&to_b).unwrap(), b.connect(&to_a).unwrap())
 }
 
 /// Two connected RC queue pairs.
-pub(crate) fn rc_pair(a: &TestSide, b: &TestSide) -> (QueuePair<Rc>, QueuePair<Rc>) {
+pub(crate) fn rc_pair(a: &TestSide, b: &TestSide) -> (QueuePair, QueuePair) {
     join(a.rc().build().unwrap(), b.rc().build().unwrap())
 }
 

@@ -1,7 +1,7 @@
 //! A buffer that was posted cannot be read.
-use longarm::{Buffer, QueuePair, Rc};
+use longarm::{Buffer, QueuePair};
 
-fn misuse(qp: &QueuePair<Rc>, buffer: Buffer) {
+fn misuse(qp: &QueuePair, buffer: Buffer) {
     let _ticket = qp.send(buffer).post();
     println!("{:?}", &buffer[..]);
 }

@@ -1,7 +1,7 @@
 //! A buffer cannot be changed while a request that was started has it.
-use longarm::{Buffer, QueuePair, Rc, RemoteKey};
+use longarm::{Buffer, QueuePair, RemoteKey};
 
-fn misuse(qp: &QueuePair<Rc>, mut buffer: Buffer, to: &RemoteKey) {
+fn misuse(qp: &QueuePair, mut buffer: Buffer, to: &RemoteKey) {
     let _write = qp.write(buffer, to).start();
     buffer[0] = 1;
 }

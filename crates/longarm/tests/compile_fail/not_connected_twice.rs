@@ -1,7 +1,7 @@
 //! Connecting uses the unconnected queue pair up.
-use longarm::{ConnectionInfo, Rc, Unconnected};
+use longarm::{ConnectionInfo, Unconnected};
 
-fn misuse(qp: Unconnected<Rc>, one: &ConnectionInfo, two: &ConnectionInfo) {
+fn misuse(qp: Unconnected, one: &ConnectionInfo, two: &ConnectionInfo) {
     let _first = qp.connect(one);
     let _second = qp.connect(two);
 }

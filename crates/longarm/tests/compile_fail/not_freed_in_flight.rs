@@ -1,7 +1,7 @@
 //! A buffer cannot be freed while a future has it.
-use longarm::{Buffer, QueuePair, Rc};
+use longarm::{Buffer, QueuePair};
 
-async fn misuse(qp: &QueuePair<Rc>, buffer: Buffer) {
+async fn misuse(qp: &QueuePair, buffer: Buffer) {
     let message = qp.recv(buffer);
     drop(buffer);
     let _ = message.await;

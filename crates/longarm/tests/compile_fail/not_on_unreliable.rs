@@ -1,5 +1,6 @@
 //! Unreliable connections have no READ and no atomics.
-use longarm::{Buffer, QueuePair, RemoteKey, Uc};
+use longarm::service::Uc;
+use longarm::{Buffer, QueuePair, RemoteKey};
 
 fn misuse(qp: &QueuePair<Uc>, buffer: Buffer, key: &RemoteKey) {
     let _ = qp.read(buffer, key).start();

@@ -1,7 +1,7 @@
 //! An unsignaled request has no completion of its own to wait for.
-use longarm::{Buffer, QueuePair, Rc};
+use longarm::{Buffer, QueuePair};
 
-async fn misuse(qp: &QueuePair<Rc>, buffer: Buffer) {
+async fn misuse(qp: &QueuePair, buffer: Buffer) {
     let _ = qp.send(buffer).unsignaled().await;
 }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use device::{Capabilities, CaptureError, DeviceCounters, DeviceInfo, Limits, OpenError, PortInfo, Provider};
 use faults::FaultPlan;
-use provider::Device;
 use wire::Gid;
 
 use crate::error::ResourceError;
@@ -17,27 +16,27 @@ use crate::flight::RequestKey;
 
 /// An open device: one network interface of this machine, as an RDMA device.
 ///
-/// All other objects are made from it. A clone names the same context; the device is closed when
+/// All other objects are made from it. A clone names the same device; the device is closed when
 /// the last object that was made from it is gone.
 #[derive(Clone)]
-pub struct Context {
-    core: Arc<ContextCore>,
+pub struct Device {
+    core: Arc<DeviceCore>,
 }
 
-struct ContextCore {
-    device: Device,
+struct DeviceCore {
+    handle: provider::Device,
     queues: AtomicU32,
     cookies: AtomicU64,
 }
 
-impl Context {
+impl Device {
     /// All devices of this machine: Longarm's own, and those of the system that its `libibverbs.so.1` knows. The first
     /// call in a process starts the hub, if none is running.
     ///
     /// # Errors
     /// If no hub can be reached or started.
     pub fn list() -> Result<Vec<DeviceInfo>, OpenError> {
-        Device::list_all()
+        provider::Device::list_all()
     }
 
     /// Opens the default device.
@@ -48,82 +47,82 @@ impl Context {
     ///
     /// # Errors
     /// If no hub can be reached or started, or there is no device (by that name).
-    pub fn open() -> Result<Context, OpenError> {
-        Context::open_on(None, device_of_environment())
+    pub fn open() -> Result<Device, OpenError> {
+        Device::open_on(None, device_of_environment())
     }
 
     /// Opens the device `name`, such as `la_eth0`, `mlx5_0`, `rxe0`. The name of its network interface does as well.
     ///
     /// # Errors
-    /// As [`open`](Context::open).
-    pub fn open_named(name: &str) -> Result<Context, OpenError> {
-        Context::open_on(None, Some(name.to_owned()))
+    /// As [`open`](Device::open).
+    pub fn open_named(name: &str) -> Result<Device, OpenError> {
+        Device::open_on(None, Some(name.to_owned()))
     }
 
     /// Opens the default device of one provider, or the one named by `LONGARM_DEVICE`.
     ///
     /// # Errors
-    /// As [`open`](Context::open), and if the system has no RDMA device or library.
-    pub fn open_by(provider: Provider) -> Result<Context, OpenError> {
-        Context::open_on(Some(provider), device_of_environment())
+    /// As [`open`](Device::open), and if the system has no RDMA device or library.
+    pub fn open_by(provider: Provider) -> Result<Device, OpenError> {
+        Device::open_on(Some(provider), device_of_environment())
     }
 
-    pub(crate) fn open_on(provider: Option<Provider>, name: Option<String>) -> Result<Context, OpenError> {
-        Ok(Context::of_device(Device::open(provider, name)?))
+    pub(crate) fn open_on(provider: Option<Provider>, name: Option<String>) -> Result<Device, OpenError> {
+        Ok(Device::of_handle(provider::Device::open(provider, name)?))
     }
 
-    fn of_device(device: Device) -> Context {
-        Context { core: Arc::new(ContextCore { device, queues: AtomicU32::new(0), cookies: AtomicU64::new(0) }) }
+    fn of_handle(handle: provider::Device) -> Device {
+        Device { core: Arc::new(DeviceCore { handle, queues: AtomicU32::new(0), cookies: AtomicU64::new(0) }) }
     }
 
     /// Its provider: Longarm, or the system.
     pub fn provider(&self) -> Provider {
-        self.core.device.provider()
+        self.core.handle.provider()
     }
 
     /// The services and operations that the device has. Others are refused with an error.
     pub fn capabilities(&self) -> Capabilities {
-        self.core.device.capabilities()
+        self.core.handle.capabilities()
     }
 
     /// The device's name, interface and identity.
     pub fn info(&self) -> DeviceInfo {
-        self.core.device.info()
+        self.core.handle.info()
     }
 
     /// Its port: state, MTU, addresses.
     pub fn port(&self) -> PortInfo {
-        self.core.device.port()
+        self.core.handle.port()
     }
 
     /// The device's limits.
     pub fn limits(&self) -> Limits {
-        self.core.device.limits()
+        self.core.handle.limits()
     }
 
-    /// The asynchronous events of this context: queue pairs that fail, ports that go down.
+    /// The asynchronous events of this device: queue pairs that fail, ports that go down.
     pub fn events(&self) -> Events {
-        Events::new(self.core.device.clone())
+        Events::new(self.core.handle.clone())
     }
 
     /// The device's counters in this process, among them dropped packets by reason. A device of the system has none.
     pub fn counters(&self) -> DeviceCounters {
-        self.core.device.counters()
+        self.core.handle.counters()
     }
 
     /// Injects faults into everything that this process sends and receives from now on; `None`
     /// ends it. The variable `LONGARM_FAULTS` sets a plan for programs that do not call this.
     ///
     /// ```no_run
-    /// # let context = longarm::Context::open()?;
-    /// context.set_faults(Some("seed=7,loss=0.05,dup=0.01".parse()?))?;
+    /// # let device = longarm::Device::open()?;
+    /// device.set_faults(Some("seed=7,loss=0.05,dup=0.01".parse()?))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// If it is a device of the system.
     pub fn set_faults(&self, plan: Option<FaultPlan>) -> Result<(), ResourceError> {
-        Ok(self.core.device.set_faults(plan)?)
+        Ok(self.core.handle.set_faults(plan)?)
     }
 
     /// Writes every packet from now on to a new file, in pcapng format. Returns the file's name.
@@ -133,20 +132,20 @@ impl Context {
     /// # Errors
     /// If the file cannot be made, or it is a device of the system.
     pub fn capture(&self, path: impl AsRef<Path>) -> Result<PathBuf, CaptureError> {
-        self.core.device.capture(path)
+        self.core.handle.capture(path)
     }
 
     /// Ends the capture, if there is one. The file is complete then.
     pub fn stop_capture(&self) {
-        self.core.device.stop_capture();
+        self.core.handle.stop_capture();
     }
 
-    pub(crate) fn device(&self) -> &Device {
-        &self.core.device
+    pub(crate) fn handle(&self) -> &provider::Device {
+        &self.core.handle
     }
 
-    /// True if both are the same context.
-    pub(crate) fn is_same(&self, other: &Context) -> bool {
+    /// True if both are the same device.
+    pub(crate) fn is_same(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.core, &other.core)
     }
 
@@ -182,10 +181,10 @@ impl Context {
     }
 }
 
-impl From<device::Device> for Context {
-    /// A context on a device of Longarm that was opened by other means.
-    fn from(device: device::Device) -> Context {
-        Context::of_device(Device::Longarm(device))
+impl From<device::Device> for Device {
+    /// A device on a device of Longarm that was opened by other means.
+    fn from(device: device::Device) -> Device {
+        Device::of_handle(provider::Device::Longarm(device))
     }
 }
 
@@ -204,8 +203,8 @@ fn is_link_local(gid: Gid) -> bool {
     }
 }
 
-impl fmt::Debug for Context {
+impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Context({})", self.info().name)
+        write!(f, "Device({})", self.info().name)
     }
 }

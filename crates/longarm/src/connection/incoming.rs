@@ -11,14 +11,14 @@ use device::Provider;
 use super::cm_connection::CmConnection;
 use super::connecting::PendingConnection;
 use super::{Connectable, Connecting};
-use crate::context::Context;
 use crate::endpoint::Endpoint;
 use crate::error::{ConnectError, EndpointError, OpenError, Refusal};
-use crate::qp::{Connected, Service, Ud, UdEndpoint, Unconnected};
+use crate::open_device::Device;
+use crate::qp::{Connected, Rc, Service, Ud, UdQueuePair, Unconnected};
 
-/// A peer's request to connect, from [`Listener::accept`](crate::Listener::accept). Dropping it
+/// A peer's request to connect, from [`Listener::incoming`](crate::Listener::incoming). Dropping it
 /// refuses the request.
-pub struct Request<S: Service> {
+pub struct Incoming<S: Service = Rc> {
     cm: Option<Arc<CmConnection>>,
     peer: SocketAddr,
     local: SocketAddr,
@@ -28,13 +28,13 @@ pub struct Request<S: Service> {
     service: PhantomData<S>,
 }
 
-impl<S: Service> Request<S> {
-    pub(super) fn new(cm: Arc<CmConnection>, param: Param) -> Request<S> {
+impl<S: Service> Incoming<S> {
+    pub(super) fn new(cm: Arc<CmConnection>, param: Param) -> Incoming<S> {
         let peer = cm.peer_addr();
         let local = cm.id().local_addr().unwrap_or_else(|| SocketAddr::new(peer.ip(), 0));
         let device = cm.id().binding().map_or_else(String::new, |binding| binding.device);
         let provider = cm.id().provider();
-        Request { cm: Some(cm), peer, local, provider, device, param, service: PhantomData }
+        Incoming { cm: Some(cm), peer, local, provider, device, param, service: PhantomData }
     }
 
     /// The peer's address. The connection manager of its host vouches for the address, and answers go
@@ -59,7 +59,7 @@ impl<S: Service> Request<S> {
     }
 
     /// The name of the device that it came to.
-    pub fn device(&self) -> &str {
+    pub fn device_name(&self) -> &str {
         &self.device
     }
 
@@ -67,8 +67,8 @@ impl<S: Service> Request<S> {
     ///
     /// # Errors
     /// If the device is gone.
-    pub fn context(&self) -> Result<Context, OpenError> {
-        Context::open_on(Some(self.provider), Some(self.device.clone()))
+    pub fn open_device(&self) -> Result<Device, OpenError> {
+        Device::open_on(Some(self.provider), Some(self.device.clone()))
     }
 
     /// Refuses, with up to 148 bytes for the peer (datagrams: 136).
@@ -89,20 +89,20 @@ impl<S: Service> Request<S> {
     }
 }
 
-impl<S: Connected> Request<S> {
+impl<S: Connected> Incoming<S> {
     /// An endpoint with everything of its own, on the device that the request came to: for
-    /// [`accept`](Request::accept), after receives were posted.
+    /// [`accept`](Incoming::accept), after receives were posted.
     ///
     /// # Errors
     /// If the device is gone, or has no resources left.
     pub fn endpoint(&self) -> Result<Endpoint<Unconnected<S>>, EndpointError> {
-        Endpoint::connected_on(&self.context()?, self.local.ip())
+        Endpoint::connected_on(&self.open_device()?, self.local.ip())
     }
 
     /// Connects `qp` to the peer and hands it up to 196 bytes of private data. The result is a future
     /// of the connection, which stands when the peer has confirmed it.
     pub fn accept<Q: Connectable<Service = S>>(self, qp: Q, private_data: &[u8]) -> Connecting<Q> {
-        Connecting::of(self.begin(qp, private_data))
+        Connecting::of(self.peer, self.begin(qp, private_data))
     }
 
     fn begin<Q: Connectable<Service = S>>(
@@ -127,31 +127,31 @@ impl<S: Connected> Request<S> {
     }
 }
 
-impl Request<Ud> {
+impl Incoming<Ud> {
     /// An endpoint for datagrams with everything of its own, on the device that the request came to.
     ///
     /// # Errors
     /// If the device is gone, or has no resources left.
-    pub fn endpoint(&self) -> Result<Endpoint<UdEndpoint>, EndpointError> {
-        Endpoint::ud_on(&self.context()?, self.local.ip())
+    pub fn endpoint(&self) -> Result<Endpoint<UdQueuePair>, EndpointError> {
+        Endpoint::ud_on(&self.open_device()?, self.local.ip())
     }
 
     /// Tells the peer to send its datagrams to `endpoint`, and hands it up to 136 bytes of private data.
     ///
     /// # Errors
     /// If the endpoint is on another device, or there is more private data.
-    pub fn answer(mut self, endpoint: &UdEndpoint, private_data: &[u8]) -> Result<(), ConnectError> {
-        let device = endpoint.context().info().name;
+    pub fn answer(mut self, endpoint: &UdQueuePair, private_data: &[u8]) -> Result<(), ConnectError> {
+        let device = endpoint.device().info().name;
         if device != self.device {
             return Err(ConnectError::OtherDevice { device, needed: self.device.clone() });
         }
         let cm = self.take();
-        let answered = cm.answer(&endpoint.address(), private_data);
+        let answered = cm.answer(&endpoint.address_handle(), private_data);
         answered.inspect_err(|_| drop(cm.reject(Refusal::PROGRAM, &[])))
     }
 }
 
-impl<S: Service> Drop for Request<S> {
+impl<S: Service> Drop for Incoming<S> {
     fn drop(&mut self) {
         if let Some(cm) = self.cm.take() {
             // The peer may have given up, and a forked child has nothing to refuse.
@@ -160,8 +160,8 @@ impl<S: Service> Drop for Request<S> {
     }
 }
 
-impl<S: Service> fmt::Debug for Request<S> {
+impl<S: Service> fmt::Debug for Incoming<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Request({:?} from {} to {})", S::TYPE, self.peer, self.local)
+        write!(f, "Incoming({:?} from {} to {})", S::TYPE, self.peer, self.local)
     }
 }

@@ -1,0 +1,140 @@
+//! Calls that block, on threads of their own: name resolution, and the connection managers of other providers.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// Threads at most. Further calls wait until one is free.
+const THREADS: usize = 64;
+/// The time for which a forked child waits for a lock that its parent may have held at the fork.
+const FORK_WAIT: Duration = Duration::from_secs(5);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { pid: 0, threads: 0, jobs: VecDeque::new() });
+
+struct Pool {
+    pid: u32,
+    threads: usize,
+    jobs: VecDeque<Job>,
+}
+
+/// The pending result of a call that runs on another thread. Dropping it drops the result when it comes.
+pub(crate) struct Background<T> {
+    pid: u32,
+    shared: Arc<Mutex<Shared<T>>>,
+}
+
+struct Shared<T> {
+    result: Option<thread::Result<T>>,
+    waker: Option<Waker>,
+}
+
+/// The calling thread is in another process than the one that called.
+#[derive(Debug)]
+pub(crate) struct ForkedSince;
+
+impl<T: Send + 'static> Background<T> {
+    /// Runs `call` on another thread; on this one, if the system has no thread left.
+    pub(crate) fn run(call: impl FnOnce() -> T + Send + 'static) -> Background<T> {
+        let shared = Arc::new(Mutex::new(Shared { result: None, waker: None }));
+        let place = Arc::clone(&shared);
+        submit(Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(call));
+            let waker = {
+                let mut shared = place.lock();
+                shared.result = Some(result);
+                shared.waker.take()
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }));
+        Background { pid: std::process::id(), shared }
+    }
+
+    /// The result, once. A panic of the call goes on here.
+    pub(crate) fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<T, ForkedSince>> {
+        if self.pid != std::process::id() {
+            return Poll::Ready(Err(ForkedSince));
+        }
+        let mut shared = self.shared.lock();
+        match shared.result.take() {
+            Some(Ok(result)) => Poll::Ready(Ok(result)),
+            Some(Err(panic)) => resume_unwind(panic),
+            None => {
+                shared.waker = Some(task.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+fn submit(job: Job) {
+    let Some(mut pool) = POOL.try_lock_for(FORK_WAIT) else { return job() };
+    if pool.pid != std::process::id() {
+        // The parent's calls run in the parent.
+        let before = std::mem::replace(&mut *pool, Pool { pid: std::process::id(), threads: 0, jobs: VecDeque::new() });
+        std::mem::forget(before);
+    }
+    pool.jobs.push_back(job);
+    if pool.threads == THREADS {
+        return;
+    }
+    pool.threads += 1;
+    drop(pool);
+    if guest::spawn("longarm-resolve", work).is_err() {
+        work();
+    }
+}
+
+/// A thread's life: it ends when nothing is left to do.
+fn work() {
+    loop {
+        let mut pool = POOL.lock();
+        let Some(job) = pool.jobs.pop_front() else {
+            pool.threads -= 1;
+            return;
+        };
+        drop(pool);
+        job();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::park;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn more_calls_than_threads_all_return() {
+        let calls: Vec<_> = (0..3 * THREADS).map(|number| Background::run(move || number * 2)).collect();
+        for (number, mut call) in calls.into_iter().enumerate() {
+            assert_eq!(park(PATIENCE, |task| call.poll(task)).unwrap().unwrap(), number * 2);
+        }
+    }
+
+    #[test]
+    fn a_panic_goes_on_in_the_caller_and_harms_no_other() {
+        let mut failing = Background::run(|| -> u32 { panic!("on purpose") });
+        let caught = catch_unwind(AssertUnwindSafe(|| park(PATIENCE, |task| failing.poll(task)).is_some()));
+        assert!(caught.is_err());
+        let mut next = Background::run(|| 7);
+        assert_eq!(park(PATIENCE, |task| next.poll(task)).unwrap().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_result_that_nobody_takes_is_dropped() {
+        let witness = Arc::new(());
+        let given = Arc::clone(&witness);
+        drop(Background::run(move || given));
+        testkit::wait_until("the result is dropped", || Arc::strong_count(&witness) == 1);
+    }
+}
