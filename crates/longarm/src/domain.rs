@@ -4,6 +4,8 @@ mod id;
 
 use std::sync::Arc;
 
+use memory::{OwnedMemory, Piece};
+
 use crate::buffer::Buffer;
 use crate::error::ResourceError;
 use crate::open_device::Device;
@@ -50,7 +52,8 @@ impl ProtectionDomain {
         &self.core.device
     }
 
-    /// Allocates a buffer of `len` zeroed bytes, for our own use only.
+    /// Allocates a buffer of `len` zeroed bytes, for our own use only. From 2 MiB on it lies on huge pages, if the
+    /// machine has enough of them reserved (`vm.nr_hugepages`), or on transparent ones.
     ///
     /// Each call makes a registration; for many small buffers take one large one and
     /// [cut it up](Buffer::split_into), as [`allocate_many`](ProtectionDomain::allocate_many) does.
@@ -59,6 +62,26 @@ impl ProtectionDomain {
     /// If `len` is zero, or the system has no memory for it.
     pub fn allocate(&self, len: usize) -> Result<Buffer, ResourceError> {
         let (piece, mr) = self.core.pd.allocate_private(len)?;
+        Ok(Buffer::new(piece, mr, self.id()))
+    }
+
+    /// Makes a buffer of memory that the program gives: a `Vec<u8>`, a `Box<[u8]>`, a mapped file; see
+    /// [`OwnedMemory`]. Its contents stay, nothing is copied, and it is freed with the last buffer cut from it.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(domain: longarm::ProtectionDomain, qp: longarm::QueuePair) -> Result<(), Box<dyn std::error::Error>> {
+    /// let page: Vec<u8> = std::fs::read("page.html")?;
+    /// let page = qp.send(domain.register(page)?).wait(Duration::from_secs(5))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If it has no bytes, or the device refuses to register it; the memory is freed then.
+    pub fn register(&self, memory: impl OwnedMemory) -> Result<Buffer, ResourceError> {
+        let piece = Piece::of_owner(memory).map_err(device::Error::from)?;
+        let (piece, mr) = self.core.pd.register_private(piece)?;
         Ok(Buffer::new(piece, mr, self.id()))
     }
 

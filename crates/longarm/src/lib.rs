@@ -133,7 +133,7 @@
 //!  cq, wait       completions: taken from the device, sorted, delivered
 //!  completion     the outcome of a request, with its buffers
 //!  flight         requests that the device has, and their loans; failures
-//!  region, window, scratch, buffer, domain      memory
+//!  scoped, region, window, scratch, buffer, domain      memory
 //!  device, events, remote, address, error      the device, names, errors
 //! ```
 //!
@@ -164,6 +164,7 @@ mod receive;
 mod region;
 mod remote;
 mod request;
+mod scoped;
 mod scratch;
 mod srq;
 mod wait;
@@ -194,11 +195,13 @@ pub use qp::{ConnectionInfo, MulticastMembership, QpBuilder, QueuePair, Retry, U
 pub use receive::Receive;
 pub use region::{MemoryRegion, RegionSlice};
 pub use remote::RemoteKey;
+pub use scoped::ScopedRegion;
 pub use srq::SharedReceiveQueue;
 pub use window::{BoundWindow, Window, WindowType};
 pub use work::{Unsignaled, Work};
 
 pub use device::{Capabilities, CqError, DeviceCounters, DeviceInfo, Limits, PortInfo, PortState, Provider};
 pub use faults::FaultPlan;
+pub use memory::{BorrowedMemory, OwnedMemory};
 pub use transport::{Access, CompletionOp, Mtu, QpCounters, QpEvent, QpState, QpType, Reason, Status};
 pub use wire::{Gid, QKey, Qpn, RKey};

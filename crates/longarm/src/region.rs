@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memory::{Region, Span};
+use memory::{OwnedMemory, Region, Span};
 use transport::{Access, AtomicOp, Sge};
 
 use crate::domain::{DomainId, ProtectionDomain};
@@ -14,8 +14,8 @@ use crate::remote::RemoteKey;
 /// Memory that is exposed to peers under a key.
 ///
 /// Peers read and write it at any time, without this process. So there is never a reference to its
-/// bytes: they are copied in and out, or loaded and stored as words. Words are 8 bytes at a
-/// multiple of 8 and are never torn. A reader of a word's value sees everything that was written
+/// bytes: they are copied in and out, or loaded and stored as words. Words are 8 bytes at an address that is a
+/// multiple of 8, and are never torn. (Memory that the library allocates begins at one.) A reader of a word's value sees everything that was written
 /// before the value was stored.
 ///
 /// Dropping the region revokes its key, waits for accesses that are under way, and then frees
@@ -41,11 +41,40 @@ impl ProtectionDomain {
     /// # Errors
     /// If `len` is zero, or the system has no memory for it.
     pub fn expose(&self, len: usize, access: Access) -> Result<MemoryRegion, ResourceError> {
-        let memory = memory::Region::allocate(len as u64).map_err(device::Error::from)?;
-        let memory = Arc::new(memory);
-        let access = access | Access::LOCAL_WRITE | Access::MW_BIND;
-        let mr = self.device_pd().register_region(&memory, access)?;
-        Ok(MemoryRegion::new(mr, self.clone(), memory))
+        let memory = Region::allocate(len as u64).map_err(device::Error::from)?;
+        MemoryRegion::register(self, Arc::new(memory), access)
+    }
+
+    /// Exposes memory that the program gives: a `Vec<u8>`, a `Box<[u8]>`, a mapped file; see [`OwnedMemory`]. It is
+    /// freed with the region. The rights are those of [`expose`](ProtectionDomain::expose).
+    ///
+    /// ```no_run
+    /// # use longarm::{Access, Device};
+    /// # let domain = Device::open()?.protection_domain()?;
+    /// let table: Vec<u8> = std::fs::read("table.bin")?;
+    /// let table = domain.expose_memory(table, Access::REMOTE_READ)?;
+    /// let key = table.key().to_bytes();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A file that stays a file (feature `memmap2`): peers' WRITEs change it.
+    ///
+    #[cfg_attr(feature = "memmap2", doc = "```no_run")]
+    #[cfg_attr(not(feature = "memmap2"), doc = "```ignore")]
+    /// # use longarm::{Access, Device};
+    /// # let domain = Device::open()?.protection_domain()?;
+    /// let file = std::fs::File::options().read(true).write(true).open("table.bin")?;
+    /// // SAFETY: no other program changes or cuts the file meanwhile.
+    /// let mapped = unsafe { memmap2::MmapMut::map_mut(&file)? };
+    /// let region = domain.expose_memory(mapped, Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If it has no bytes, or the device refuses to register it; the memory is freed then.
+    pub fn expose_memory(&self, memory: impl OwnedMemory, access: Access) -> Result<MemoryRegion, ResourceError> {
+        let memory = Region::of_owner(memory).map_err(device::Error::from)?;
+        MemoryRegion::register(self, Arc::new(memory), access)
     }
 }
 
@@ -58,8 +87,14 @@ pub(crate) struct RegionCore {
 }
 
 impl MemoryRegion {
-    pub(crate) fn new(mr: provider::Mr, domain: ProtectionDomain, memory: Arc<Region>) -> MemoryRegion {
-        MemoryRegion { core: Arc::new(RegionCore { mr, domain, memory }) }
+    pub(crate) fn register(
+        domain: &ProtectionDomain,
+        memory: Arc<Region>,
+        access: Access,
+    ) -> Result<MemoryRegion, ResourceError> {
+        let access = access | Access::LOCAL_WRITE | Access::MW_BIND;
+        let mr = domain.device_pd().register_region(&memory, access)?;
+        Ok(MemoryRegion { core: Arc::new(RegionCore { mr, domain: domain.clone(), memory }) })
     }
 
     /// The key to the whole region, for peers.
@@ -128,7 +163,8 @@ impl MemoryRegion {
     }
 
     fn word(&self, offset: u64) -> Result<Span<'_>, KeyError> {
-        if !offset.is_multiple_of(8) {
+        let address = (self.core.memory.ptr().addr() as u64).wrapping_add(offset);
+        if !address.is_multiple_of(8) {
             return Err(KeyError::Misaligned { offset });
         }
         self.part(offset, 8)

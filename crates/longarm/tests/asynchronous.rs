@@ -107,7 +107,7 @@ struct Once<'a, F>(&'a mut F);
 
 impl<F: Future + Unpin> Future for Once<'_, F> {
     type Output = bool;
-    fn poll(mut self: Pin<&mut Self>, task: &mut Device<'_>) -> Poll<bool> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<bool> {
         Poll::Ready(Pin::new(&mut self.0).poll(task).is_ready())
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use crate::owned::OwnedMemory;
 use crate::region::Region;
 
 /// A range of a [`Region`] that belongs to the holder of this value, as plain bytes.
@@ -24,6 +25,16 @@ impl Piece {
     /// As [`Region::allocate`].
     pub fn allocate(len_bytes: u64) -> io::Result<Piece> {
         let region = Arc::new(Region::allocate(len_bytes)?);
+        let len_bytes = region.span().len_bytes();
+        Ok(Piece { region, offset: 0, len_bytes })
+    }
+
+    /// Memory that the program gives, as one piece.
+    ///
+    /// # Errors
+    /// As [`Region::of_owner`].
+    pub fn of_owner(memory: impl OwnedMemory) -> io::Result<Piece> {
+        let region = Arc::new(Region::of_owner(memory)?);
         let len_bytes = region.span().len_bytes();
         Ok(Piece { region, offset: 0, len_bytes })
     }

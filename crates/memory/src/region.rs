@@ -1,5 +1,5 @@
 //! Memory that the library allocates: shared, so that peers on the same host can map it, and on huge pages if
-//! the machine has reserved some.
+//! the machine has reserved some. Or memory that the program has given.
 
 use std::ffi::CStr;
 use std::io;
@@ -8,13 +8,15 @@ use std::sync::{Arc, Once, OnceLock};
 
 use crate::calls;
 use crate::mirror::ObjectFile;
+use crate::owned::{BorrowedMemory, OwnedMemory, RegionOwner};
 use crate::span::Span;
 
 /// The size of the huge pages that are requested.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 const NAME: &CStr = c"longarm-region";
 
-/// A range of zeroed memory behind a memfd, mapped until it is dropped.
+/// A range of memory that stays mapped until it is dropped: zeros behind a memfd, or [given](Region::of_owner) by the
+/// program.
 ///
 /// The memfd is sealed against resizing, so no holder of the descriptor can cut the memory off under its
 /// users.
@@ -26,6 +28,8 @@ pub struct Region {
     len_bytes: usize,
     mapped_bytes: usize,
     huge: bool,
+    /// The owner of memory that the program has given.
+    owner: Option<RegionOwner>,
 }
 
 // SAFETY: a region is a mapping and a descriptor, tied to no thread; its bytes are accessed only through raw
@@ -54,6 +58,37 @@ impl Region {
             return Ok(region);
         }
         Region::on_small_pages(len_bytes)
+    }
+
+    /// The memory that the program gives; the region frees it. Peers access it like other memory of the program.
+    ///
+    /// # Errors
+    /// `InvalidInput` for no bytes.
+    pub fn of_owner(memory: impl OwnedMemory) -> io::Result<Region> {
+        let mut owner: Box<dyn OwnedMemory> = Box::new(memory);
+        let (start, len_bytes) = (owner.as_mut_ptr(), owner.len_bytes());
+        check_length(len_bytes as u64)?;
+        let owner = Some(RegionOwner(owner));
+        Ok(Region { fd: None, start, len_bytes, mapped_bytes: len_bytes, huge: false, owner })
+    }
+
+    /// Lends `bytes` to `body` as a region. When it returns, or panics, they are the caller's alone again.
+    ///
+    /// The process is aborted if something still holds the region then: the device would go on to use memory that is
+    /// not its any more.
+    ///
+    /// # Errors
+    /// `InvalidInput` for no bytes.
+    pub fn lend<R>(bytes: &mut [u8], body: impl FnOnce(&Arc<Region>) -> R) -> io::Result<R> {
+        // SAFETY: the borrow outlives this call. At its end the loan makes sure that nothing has the region any more.
+        let memory = unsafe { BorrowedMemory::new(bytes.as_mut_ptr(), bytes.len()) };
+        let loan = RegionLoan(Arc::new(Region::of_owner(memory)?));
+        Ok(body(&loan.0))
+    }
+
+    /// True if the program gave the memory.
+    pub fn is_given(&self) -> bool {
+        self.owner.is_some()
     }
 
     /// The first byte.
@@ -128,7 +163,14 @@ impl Region {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Region { fd: Some(Arc::new(guest::high(fd))), start: start.cast(), len_bytes, mapped_bytes, huge })
+        Ok(Region {
+            fd: Some(Arc::new(guest::high(fd))),
+            start: start.cast(),
+            len_bytes,
+            mapped_bytes,
+            huge,
+            owner: None,
+        })
     }
 
     /// Memory that peers access like a program's own: by `process_vm_readv(2)` or frames.
@@ -146,7 +188,7 @@ impl Region {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Region { fd: None, start: start.cast(), len_bytes, mapped_bytes, huge: false })
+        Ok(Region { fd: None, start: start.cast(), len_bytes, mapped_bytes, huge: false, owner: None })
     }
 
     fn advise(&self, advice: libc::c_int) -> io::Result<()> {
@@ -158,10 +200,25 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if self.owner.is_some() {
+            return;
+        }
         // SAFETY: this region's own mapping. Spans borrow the region, and a registry that reaches it holds an
         // `Arc` of it, so no access remains.
         let result = unsafe { libc::munmap(self.start.cast(), self.mapped_bytes) };
         debug_assert_eq!(result, 0, "a whole mapping can always be unmapped");
+    }
+}
+
+/// A region of borrowed bytes. Its end is the end of the borrow.
+struct RegionLoan(Arc<Region>);
+
+impl Drop for RegionLoan {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.0) > 1 {
+            log::error!("{} borrowed bytes are still registered at the end of their scope", self.0.len_bytes);
+            std::process::abort();
+        }
     }
 }
 

@@ -41,9 +41,17 @@ impl Pd {
     /// # Errors
     /// If the device refuses, or the system has no memory.
     pub fn allocate_private(&self, len_bytes: usize) -> Result<(Piece, Mr), Error> {
+        self.register_private(Piece::allocate(len_bytes as u64)?)
+    }
+
+    /// Registers a piece for its holder alone, as [`allocate_private`](Pd::allocate_private) does.
+    ///
+    /// # Errors
+    /// If the device refuses.
+    pub fn register_private(&self, piece: Piece) -> Result<(Piece, Mr), Error> {
         match self {
-            Pd::Longarm(pd) => pd.allocate_private(len_bytes).map(|(piece, mr)| (piece, Mr::Longarm(mr))),
-            Pd::Verbs(pd) => pd.allocate_private(len_bytes).map(|(piece, mr)| (piece, Mr::Verbs(mr))),
+            Pd::Longarm(pd) => pd.register_private(piece).map(|(piece, mr)| (piece, Mr::Longarm(mr))),
+            Pd::Verbs(pd) => pd.register_private(piece).map(|(piece, mr)| (piece, Mr::Verbs(mr))),
         }
     }
 

@@ -80,7 +80,14 @@ impl Pd {
     /// # Errors
     /// Those of `ibv_reg_mr(3)`, or if the system has no memory.
     pub fn allocate_private(&self, len_bytes: usize) -> Result<(Piece, Mr), Error> {
-        let piece = Piece::allocate(len_bytes as u64)?;
+        self.register_private(Piece::allocate(len_bytes as u64)?)
+    }
+
+    /// Registers a piece for its holder alone, as [`allocate_private`](Pd::allocate_private) does.
+    ///
+    /// # Errors
+    /// Those of `ibv_reg_mr(3)`.
+    pub fn register_private(&self, piece: Piece) -> Result<(Piece, Mr), Error> {
         // SAFETY: registered without remote rights, so only work requests reach the bytes. The caller posts those only
         // for pieces that it has put away, as the documentation of this function demands.
         let region = unsafe { piece.region() }.clone();

@@ -60,10 +60,17 @@ impl Pd {
     ///
     /// Work requests reach it by the `Mr`'s lkey. A caller that posts one must not touch the piece until the work
     /// request has completed, or its queue pair has been destroyed.
-    #[allow(unsafe_code)]
     pub fn allocate_private(&self, len_bytes: usize) -> Result<(memory::Piece, Mr), Error> {
+        self.register_private(memory::Piece::allocate(len_bytes as u64)?)
+    }
+
+    /// Registers a piece for its holder alone, as [`allocate_private`](Pd::allocate_private) does.
+    ///
+    /// # Errors
+    /// If there are too many regions.
+    #[allow(unsafe_code)]
+    pub fn register_private(&self, piece: memory::Piece) -> Result<(memory::Piece, Mr), Error> {
         let lease = self.lease_own()?;
-        let piece = memory::Piece::allocate(len_bytes as u64)?;
         // SAFETY: the region is registered without remote rights, so only work requests reach the bytes. The caller posts
         // those only for pieces that it has put away, as the documentation of this function demands.
         let region = unsafe { piece.region() }.clone();

@@ -30,13 +30,20 @@ pub(crate) struct RegisteredMemory {
 
 impl RegisteredMemory {
     /// Registers all of a region.
+    #[allow(unsafe_code)]
     pub(crate) fn of_region(
         pd: Lease<MemoryDomain>,
         region: Arc<Region>,
         access: Access,
     ) -> Result<RegisteredMemory, Error> {
-        let keys = pd.registry().register_region(pd.id(), region.clone(), None, access)?;
         let spec = MrSpec::new(pd.id(), region.ptr(), region.len_bytes(), access);
+        let keys = if region.is_given() {
+            // SAFETY: this value keeps the region until it is deregistered, or leaves it to its domain, which keeps it.
+            // The region's owner allows no reference to its bytes but those of a piece, whose holder answers for them.
+            unsafe { pd.registry().register(&spec) }?
+        } else {
+            pd.registry().register_region(pd.id(), region.clone(), None, access)?
+        };
         Ok(RegisteredMemory::new(pd, keys, &spec, Some(region)))
     }
 
@@ -109,7 +116,7 @@ impl RegisteredMemory {
 impl Drop for RegisteredMemory {
     fn drop(&mut self) {
         if self.pd.owner().is_this() && !*self.deregistered.get_mut() {
-            self.pd.abandon(self.keys.id);
+            self.pd.abandon(self.keys.id, self.region.take());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory::{MrError, MrId, Registry};
+use memory::{MrError, MrId, Region, Registry};
 use parking_lot::Mutex;
 use transport::PdId;
 
@@ -18,7 +18,7 @@ pub(crate) struct MemoryDomain {
     users: UserCount,
     _permit: QuotaPermit,
     /// Regions without a handle to which memory windows are bound.
-    orphans: Mutex<Vec<MrId>>,
+    orphans: Mutex<Vec<(MrId, Option<Arc<Region>>)>>,
 }
 
 impl Counted for MemoryDomain {
@@ -54,17 +54,21 @@ impl MemoryDomain {
     }
 
     /// Deregisters a region whose last handle is gone, now or when no window is bound to it any more.
-    pub(crate) fn abandon(&self, region: MrId) {
+    /// Until then its `memory` stays.
+    pub(crate) fn abandon(&self, region: MrId, memory: Option<Arc<Region>>) {
         match self.registry.deregister(region) {
-            Err(MrError::Busy) => self.orphans.lock().push(region),
-            Err(error) => log::error!("a memory region cannot be deregistered: {error}"),
+            Err(MrError::Busy) => self.orphans.lock().push((region, memory)),
+            Err(error) => {
+                log::error!("a memory region cannot be deregistered: {error}");
+                std::mem::forget(memory);
+            }
             Ok(()) => {}
         }
     }
 
     /// Deregisters the regions that waited for a window to go away.
     pub(crate) fn window_gone(&self) {
-        self.orphans.lock().retain(|region| self.registry.deregister(*region) == Err(MrError::Busy));
+        self.orphans.lock().retain(|(region, _)| self.registry.deregister(*region) == Err(MrError::Busy));
     }
 
     /// Frees its number. No object of the domain exists any more.
