@@ -126,6 +126,16 @@ impl Batch<'_, Rc> {
         self.add(request)
     }
 
+    /// Adds an [atomic write](crate::QueuePair::atomic_write).
+    pub fn atomic_write(self, at: &RemoteKey, value: u64) -> Self {
+        self.add(SendRequest::atomic_write(at, value))
+    }
+
+    /// Adds a [flush](crate::QueuePair::flush).
+    pub fn flush(self, range: &RemoteKey) -> Self {
+        self.add(SendRequest::flush(range))
+    }
+
     /// Adds a [fetch-and-add](crate::QueuePair::fetch_add).
     pub fn fetch_add(self, at: &RemoteKey, add: u64) -> Self {
         let request = SendRequest::atomic(AtomicOp::FetchAdd { add }, at, &self.qp.domain);

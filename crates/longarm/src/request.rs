@@ -1,6 +1,6 @@
 //! Send work requests, as they are put together before they are posted.
 
-use transport::{AtomicOp, Payload, SendFlags, SendOp, SendWr, UdDestination};
+use transport::{AtomicOp, FlushLevel, FlushPlacement, Payload, SendFlags, SendOp, SendWr, UdDestination};
 use wire::RKey;
 
 use crate::domain::{DomainId, ProtectionDomain};
@@ -80,10 +80,26 @@ impl SendRequest {
             Ok(scratch) => (Loan::Word(scratch), None),
             Err(error) => (Loan::None, Some(PostError::Device(error))),
         };
-        if at.len_bytes() != 8 || !at.addr().is_multiple_of(8) {
+        if !is_word(at) {
             refused = Some(PostError::NotAWord);
         }
         SendRequest { refused, ..SendRequest::new(SendOp::Atomic(at.remote_addr(), op), loan) }
+    }
+
+    pub(crate) fn atomic_write(at: &RemoteKey, value: u64) -> SendRequest {
+        let mut request = SendRequest::inline(SendOp::AtomicWrite(at.remote_addr()), &value.to_ne_bytes());
+        request.refused = (!is_word(at)).then_some(PostError::NotAWord);
+        request
+    }
+
+    /// A list entry holds less than 4 GiB, and so does the range of a FLUSH: a longer one flushes the whole region.
+    pub(crate) fn flush(range: &RemoteKey) -> SendRequest {
+        let (len_bytes, level) = match u32::try_from(range.len_bytes()) {
+            Ok(len_bytes) => (len_bytes, FlushLevel::RANGE),
+            Err(_) => (0, FlushLevel::MR),
+        };
+        let (remote, placement) = (range.remote_addr(), FlushPlacement::GLOBAL);
+        SendRequest::inline(SendOp::Flush { remote, len_bytes, placement, level }, &[])
     }
 
     pub(crate) fn bind(mut window: WindowCore) -> SendRequest {
@@ -140,4 +156,8 @@ impl SendRequest {
         };
         (wr, entry)
     }
+}
+
+fn is_word(key: &RemoteKey) -> bool {
+    key.len_bytes() == 8 && key.addr().is_multiple_of(8)
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use common::*;
+use futures_util::StreamExt;
 use longarm::{Event, QpEvent, QueuePair, Status};
 use testkit::PATIENCE;
 
@@ -210,6 +211,12 @@ fn a_refused_request_is_an_event_of_the_queue_pair_that_refused_it() {
             let qpn = right.qpn();
             assert_eq!(events.wait(PATIENCE).unwrap(), Some(Event::Qp { qpn, event: QpEvent::AccessError }));
             assert_eq!(events.try_next(), None);
+
+            // The same as a stream.
+            let waiting = std::thread::spawn(move || pollster::block_on(events.take(1).collect::<Vec<_>>()));
+            let (left, right) = rc_pair(&a, &b);
+            left.write_inline(b"no right", &key).wait(PATIENCE).unwrap_err();
+            assert_eq!(waiting.join().unwrap(), [Event::Qp { qpn: right.qpn(), event: QpEvent::AccessError }]);
         })
     })
 }

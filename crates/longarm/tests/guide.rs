@@ -23,6 +23,33 @@ fn endpoint(timeout: Duration) -> Result<()> {
     Ok(())
 }
 
+async fn accepting() -> Result<()> {
+    // guide
+    let listener = Listener::bind("0.0.0.0:7471")?;
+    loop {
+        let endpoint = listener.accept().await?; // or .wait(timeout)
+        let message = endpoint.recv(endpoint.allocate(4096)?).await?;
+        println!("{} says {:?}", endpoint.peer_addr(), &message[..]);
+    }
+    // end
+}
+
+fn given(domain: &ProtectionDomain, qp: QueuePair, timeout: Duration) -> Result<()> {
+    // guide
+    let page = domain.register(std::fs::read("page.html")?)?;
+    let page = qp.send(page).wait(timeout)?;
+    // end
+    Ok(())
+}
+
+fn exposed(domain: &ProtectionDomain, mut scratch: Vec<u8>, ask_peer: impl Fn(RemoteKey)) -> Result<()> {
+    // guide
+    let table = domain.expose_memory(vec![0; 4096], Access::REMOTE_READ)?;
+    domain.expose_scoped(&mut scratch, Access::REMOTE_WRITE, |region| ask_peer(region.key()))?;
+    // end
+    Ok(())
+}
+
 fn listening(domain: &ProtectionDomain, cq: &CompletionQueue, key: RemoteKey, timeout: Duration) -> Result<()> {
     // guide
     let listener = Listener::bind("0.0.0.0:7471")?;
@@ -51,9 +78,9 @@ fn routes(
 ) -> Result<()> {
     // guide
     let route = Route::to("host:7471").wait(timeout)?;
-    let qp = domain.rc(&cq).on(&route.open_device()?).build()?; // Unconnected
+    let qp = domain.rc(&cq).on(&route.open_device()?).build()?; // Unconnected<Rc>
     let message = qp.recv(buffer).start();
-    let qp = longarm::connect(&route, qp, b"hello").wait(timeout)?; // Connection
+    let qp = longarm::connect(&route, qp, b"hello").wait(timeout)?; // Connection<Rc>
 
     let incoming = listener.incoming().wait(timeout)?;
     let qp = domain.rc(&cq).on(&incoming.open_device()?).build()?;
@@ -71,9 +98,9 @@ async fn ending(qp: &Connection) {
 
 fn by_hand(domain: &ProtectionDomain, cq: &CompletionQueue, theirs: &[u8]) -> Result<()> {
     // guide
-    let qp = domain.rc(&cq).send_depth(256).recv_depth(64).build()?; // Unconnected
+    let qp = domain.rc(&cq).send_depth(256).recv_depth(64).build()?; // Unconnected<Rc>
     let mine: [u8; 28] = qp.connection_info().to_bytes(); // to the peer, by any means
-    let qp = qp.connect(&ConnectionInfo::from_bytes(&theirs)?)?; // QueuePair
+    let qp = qp.connect(&ConnectionInfo::from_bytes(&theirs)?)?; // QueuePair<Rc>
     // end
     Ok(())
 }

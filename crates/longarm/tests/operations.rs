@@ -271,3 +271,36 @@ fn a_revoked_key_is_refused_and_the_reason_is_told() {
         })
     })
 }
+
+#[test]
+fn atomic_writes_and_flushes() {
+    udp::testing::in_new_netns(|| {
+        two_sides(|a, b| {
+            let (left, _right) = rc_pair(&a, &b);
+            let memory = b.domain.expose(4096, ALL | Access::FLUSH_GLOBAL);
+            if !b.device.capabilities().flush {
+                // The words of the refusal: here for the right, below for the operation.
+                if let Ok(memory) = memory {
+                    let refused = left.flush(&memory.key()).wait(PATIENCE).unwrap_err();
+                    assert!(refused.to_string().contains("Longarm's own devices only"), "{refused}");
+                }
+                return;
+            }
+            let memory = memory.unwrap();
+            left.atomic_write(&memory.key().word(8).unwrap(), 0x1122_3344_5566_7788).wait(PATIENCE).unwrap();
+            assert_eq!(memory.load(8).unwrap(), 0x1122_3344_5566_7788);
+            left.write(a.buffer(&pattern(1000)), &memory.key().at(64, 1000).unwrap()).wait(PATIENCE).unwrap();
+            left.flush(&memory.key()).wait(PATIENCE).unwrap();
+            let batch = left.batch().atomic_write(&memory.key().word(0).unwrap(), 7).flush(&memory.key());
+            let last = batch.post().unwrap().pop().unwrap();
+            assert!(left.wait(last, PATIENCE).unwrap().is_ok());
+            assert_eq!(memory.load(0).unwrap(), 7);
+
+            let refused = left.atomic_write(&memory.key().at(1, 8).unwrap(), 1).wait(PATIENCE).unwrap_err();
+            assert!(matches!(refused.error(), WorkError::NotPosted(PostError::NotAWord)));
+            let without = b.domain.expose(64, ALL).unwrap();
+            let refused = left.flush(&without.key()).wait(PATIENCE).unwrap_err();
+            assert_eq!(refused.status(), Some(Status::RemoteAccess), "the right is missing");
+        })
+    })
+}

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Memory that can be given to the library: from then on its bytes change only by copies, and it is freed when the
-/// last registration and the last buffer made of it are gone.
+/// Memory that can be given to the library. From then on only copies change its bytes. It is freed when the last
+/// registration and the last buffer made of it are gone.
 ///
 /// # Safety
 /// The bytes must stay at one address, readable and writable, until the value is dropped, also when the value itself
@@ -62,8 +62,8 @@ unsafe impl OwnedMemory for bytes::BytesMut {
 }
 
 #[cfg(feature = "memmap2")]
-// SAFETY: the mapping stays until the value is dropped. Whoever mapped a file has promised, by the unsafe call that did
-// it, that others change it only as the mapping's users can bear.
+// SAFETY: the mapping stays until the value is dropped. By the unsafe call that made it, the program has promised that
+// others change the file only as the mapping's users can bear.
 unsafe impl OwnedMemory for memmap2::MmapMut {
     fn as_mut_ptr(&mut self) -> *mut u8 {
         <[u8]>::as_mut_ptr(self)

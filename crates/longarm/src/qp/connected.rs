@@ -169,6 +169,28 @@ impl QueuePair<Rc> {
         self.atomic(at, AtomicOp::FetchAdd { add })
     }
 
+    /// Writes the peer's word `at` in one store: no reader sees half of it. It is carried out in order with READs and
+    /// atomics. [`Capabilities::atomic_write`](crate::Capabilities) tells whether the device has it.
+    pub fn atomic_write(&self, at: &RemoteKey, value: u64) -> Work<'_, ()> {
+        Work::new(&self.core, SendRequest::atomic_write(at, value))
+    }
+
+    /// Completes when all earlier WRITEs of this queue pair to `range` are visible to every reader of the peer's memory.
+    /// The key needs the right [`FLUSH_GLOBAL`](crate::Access::FLUSH_GLOBAL), and the device
+    /// [`Capabilities::flush`](crate::Capabilities).
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(qp: longarm::QueuePair, record: longarm::Buffer, log: longarm::RemoteKey) -> Result<(), Box<dyn std::error::Error>> {
+    /// let record = qp.write(record, &log).unsignaled().post()?;
+    /// qp.flush(&log).wait(Duration::from_secs(5))?;                    // the record is there, for everybody
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn flush(&self, range: &RemoteKey) -> Work<'_, ()> {
+        Work::new(&self.core, SendRequest::flush(range))
+    }
+
     fn atomic(&self, at: &RemoteKey, op: AtomicOp) -> Work<'_, u64> {
         let request = SendRequest::atomic(op, at, &self.core.domain);
         Work::new(&self.core, request)
