@@ -3,7 +3,7 @@
 //! Two programs, on one machine or two, send messages to each other and access each other's memory,
 //! by the rules of RDMA. No special network card, no kernel module and no root: packets are RoCEv2
 //! on an ordinary UDP socket, and the device that carries the operations out is a library in each
-//! process.
+//! process. Where a machine has an RDMA device, the same program [runs on that](#real-hardware).
 //!
 //! # A first message
 //!
@@ -12,24 +12,42 @@
 //!
 //! ```
 //! use std::time::Duration;
+//! use longarm::{Endpoint, Listener};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # const SECOND: Duration = Duration::from_secs(10);
+//! let listener = Listener::bind("127.0.0.1:0")?;
+//! let calling = Endpoint::connect(listener.local_addr(), b"");
+//! let server = listener.accept().wait(SECOND)?;               // or .await
+//! let client = calling.wait(SECOND)?;                         // two queue pairs, connected
+//!
+//! let message = server.recv(server.allocate(64)?).start();    // a buffer for the message
+//! let hello = client.allocate(64)?.with(b"hello");
+//! let hello = client.send(hello).wait(SECOND)?;               // lent, and given back
+//! assert_eq!(&message.wait(SECOND)?[..], b"hello");
+//! # drop(hello);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An [`Endpoint`] has a device, a protection domain and a completion queue of its own. Programs with many
+//! connections share those:
+//!
+//! ```
+//! # use std::time::Duration;
 //! use longarm::{Device, Listener};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # const SECOND: Duration = Duration::from_secs(10);
-//! let device = Device::open()?;                      // a network interface, as an RDMA device
-//! let domain = device.protection_domain()?;           // memory and queue pairs for use together
-//! let cq = device.completion_queue()?;                // completions are reported there
+//! let device = Device::open()?;                        // a network interface, or the system's RDMA device
+//! let domain = device.protection_domain()?;            // memory and queue pairs for use together
+//! let cq = device.completion_queue()?;                 // completions are reported there
 //!
 //! let listener = Listener::bind("127.0.0.1:0")?;
 //! let calling = longarm::connect(listener.local_addr(), domain.rc(&cq), b"");
-//! let right = listener.incoming().wait(SECOND)?.accept(domain.rc(&cq), b"").wait(SECOND)?;
-//! let left = calling.wait(SECOND)?;                    // two queue pairs, connected
-//!
-//! let message = right.recv(domain.allocate(64)?).start();     // a buffer for the message
-//! let hello = domain.allocate(64)?.with(b"hello");
-//! let hello = left.send(hello).wait(SECOND)?;                 // lent, and given back
-//! assert_eq!(&message.wait(SECOND)?[..], b"hello");
-//! # drop(hello);
+//! let server = listener.incoming().wait(SECOND)?.accept(domain.rc(&cq), b"").wait(SECOND)?;
+//! let client = calling.wait(SECOND)?;
+//! # drop((server, client));
 //! # Ok(())
 //! # }
 //! ```
@@ -51,6 +69,9 @@
 //! Dropping the future does not help: the device still carries the request out, and the buffer is freed
 //! when it is done. Dropping the queue pair does: the device forgets the request, and its buffers come
 //! back through the futures and tickets that stand for it.
+//!
+//! Memory of the program becomes a buffer, too: [`register`](ProtectionDomain::register) takes a `Vec<u8>` or a mapped
+//! file for good.
 //!
 //! Memory that *peers* reach is different, because they change it at any time. A [`MemoryRegion`]
 //! gives no references to its bytes. It is copied in and out, or used word by word; and the peer
@@ -94,7 +115,8 @@
 //!   [unsignaled](Work::unsignaled) requests and [batches](QueuePair::batch), which are several
 //!   requests for one doorbell.
 //!
-//! They can be mixed on one queue pair and on one completion queue.
+//! They can be mixed on one queue pair and on one completion queue. Completions, events and incoming connections are
+//! [`Stream`](futures_core::Stream)s as well. No future blocks its thread: names are looked up elsewhere.
 //!
 //! # Services
 //!
@@ -106,6 +128,14 @@
 //!
 //! [`connection`] tells how two programs connect, and how a connection ends.
 //!
+//! # Real hardware
+//!
+//! Below the same API there are two [`Provider`]s: Longarm's own device, and the system's `libibverbs` and `librdmacm`,
+//! which are loaded if they are there. [`Device::open`] takes a device of the system with an active port, if there is
+//! one. The variables `LONGARM_PROVIDER` (`verbs` or `longarm`) and `LONGARM_DEVICE` (a name such as `mlx5_0`) choose
+//! from outside, and [`Device::open_by`] and [`Device::open_named`] in code. [`Device::capabilities`] tells what a device
+//! lacks.
+//!
 //! # When something goes wrong
 //!
 //! Errors are enums with plain words, one per family of verbs; see [`error`]. A failed request says
@@ -115,10 +145,16 @@
 //!
 //! # What this crate is
 //!
-//! It is the safe interface to two others: the device (the crate `longarm-device`), which carries out the
-//! operations, and the connection manager (`longarm-connect`), which connects two queue pairs. It owns the
-//! memory that is lent, and knows the waiters of each request. It has no protocol code, no sockets and no
-//! unsafe code.
+//! It is the safe interface to two others: the provider (the crate `longarm-provider`), which carries the operations
+//! out and makes connections, and the memory (`longarm-memory`) that is lent. This crate knows the waiters of each
+//! request. It has no protocol code, no sockets and no unsafe code.
+//!
+//! # Features
+//!
+//! * `bytes`: a `bytes::BytesMut` can be given to the library.
+//! * `memmap2`: a mapped file, `memmap2::MmapMut`, can be given to the library.
+//!
+//! Neither is on by default.
 //!
 //! # Layers
 //!
@@ -130,11 +166,11 @@
 //!  qp, batch      queue pairs: building, states, operations
 //!  work, srq      requests before they are posted; shared receive queues
 //!  receive, posted, in_flight      posted requests and those who wait for them
-//!  cq, wait       completions: taken from the device, sorted, delivered
+//!  cq, wait, blocking_call      completions: taken from the device, sorted, delivered
 //!  completion     the outcome of a request, with its buffers
 //!  flight         requests that the device has, and their loans; failures
 //!  scoped, region, window, scratch, buffer, domain      memory
-//!  device, events, remote, address, error      the device, names, errors
+//!  open_device, events, remote, address, error      the device, names, errors
 //! ```
 //!
 //! A method that makes an object stands in the file of that object, not in the file of its parent. So
@@ -144,8 +180,8 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod address;
-mod background;
 mod batch;
+mod blocking_call;
 mod buffer;
 mod completion;
 pub mod connection;
@@ -176,8 +212,8 @@ pub use batch::{Batch, BatchFailure};
 pub use buffer::Buffer;
 pub use completion::{Completion, Message, Outcome};
 pub use connection::{
-    Accept, Connectable, Connecting, Connection, DatagramPeer, Disconnected, FindRoute, Incoming, IncomingStream,
-    Listener, Lookup, NextIncoming, Route, Target, connect,
+    Accept, Connectable, Connecting, Connection, Disconnected, FindRoute, Incoming, IncomingStream, Listener, Lookup,
+    NextIncoming, Route, Target, UdPeer, connect,
 };
 pub use cq::{CompletionChannel, CompletionQueue, Completions};
 pub use domain::ProtectionDomain;

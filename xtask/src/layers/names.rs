@@ -17,7 +17,7 @@ pub(super) const SHARED: SharedNames = &[
     ),
     ("PostError", &["longarm-transport", "longarm"], "the public API adds its own refusals to the transport's"),
     ("Qp", &["longarm-transport", "longarm-device", "longarm-verbs", "longarm-provider"], HANDLE),
-    ("Device", HANDLES, HANDLE),
+    ("Device", &["longarm-device", "longarm-verbs", "longarm-provider", "longarm"], HANDLE),
     ("Pd", HANDLES, HANDLE),
     ("Mr", HANDLES, HANDLE),
     ("Mw", HANDLES, HANDLE),

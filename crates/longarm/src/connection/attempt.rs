@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 use super::attempts::is_worth_another;
 use super::cm_connection::{CmConnection, PeerReply};
 use super::waiters::WaiterSlot;
-use crate::background::Background;
+use crate::blocking_call::BlockingCall;
 use crate::error::ConnectError;
 
 /// An attempt that waits for its answer.
-pub(super) trait Attempt: Send + Sized + 'static {
+pub(super) trait PendingAttempt: Send + Sized + 'static {
     /// The result of a good answer.
     type Output;
 
@@ -26,19 +26,19 @@ pub(super) trait Attempt: Send + Sized + 'static {
 pub(super) enum AttemptState<A> {
     Failed(ConnectError),
     /// Another thread makes the next attempt.
-    Starting(Background<Result<A, ConnectError>>),
+    Starting(BlockingCall<Result<A, ConnectError>>),
     Pending(Box<A>),
     Over,
 }
 
-impl<A: Attempt> AttemptState<A> {
+impl<A: PendingAttempt> AttemptState<A> {
     /// Makes an attempt: on another thread, if it may block.
     pub(super) fn start(
         may_block: bool,
         attempt: impl FnOnce() -> Result<A, ConnectError> + Send + 'static,
     ) -> AttemptState<A> {
         match may_block {
-            true => AttemptState::Starting(Background::run(attempt)),
+            true => AttemptState::Starting(BlockingCall::run(attempt)),
             false => AttemptState::of(attempt()),
         }
     }

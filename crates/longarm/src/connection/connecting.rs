@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use device::Provider;
 
-use super::attempt::{Attempt, AttemptState};
+use super::attempt::{AttemptState, PendingAttempt};
 use super::attempts::{Attempts, blocks};
 use super::cm_connection::{CmConnection, PeerEndpoint, PeerReply};
 use super::connectable::Demands;
@@ -125,7 +125,7 @@ impl<Q: Connectable> PendingConnection<Q> {
     }
 }
 
-impl<Q: Connectable> Attempt for PendingConnection<Q> {
+impl<Q: Connectable> PendingAttempt for PendingConnection<Q> {
     type Output = Q::Output;
 
     fn waiting(&mut self) -> (&CmConnection, &mut WaiterSlot) {

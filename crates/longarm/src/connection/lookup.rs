@@ -12,7 +12,7 @@ use device::Provider;
 use transport::QpType;
 
 use super::Target;
-use super::attempt::{Attempt, AttemptState};
+use super::attempt::{AttemptState, PendingAttempt};
 use super::attempts::{Attempts, blocks};
 use super::cm_connection::{CmConnection, PeerEndpoint, PeerReply};
 use super::waiters::WaiterSlot;
@@ -58,7 +58,7 @@ fn ask(attempts: &mut Attempts, private_data: &[u8]) -> Result<Arc<CmConnection>
 
 /// The result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DatagramPeer {
+pub struct UdPeer {
     /// The destination for datagrams.
     pub address: AddressHandle,
     /// The address of the program that answered.
@@ -67,7 +67,7 @@ pub struct DatagramPeer {
     pub private_data: Vec<u8>,
 }
 
-/// A pending lookup: a future of its result, [`DatagramPeer`].
+/// A pending lookup: a future of its result, [`UdPeer`].
 #[must_use = "dropping it ends the attempt"]
 pub struct Lookup {
     to: String,
@@ -83,8 +83,8 @@ struct PendingLookup {
     slot: WaiterSlot,
 }
 
-impl Attempt for PendingLookup {
-    type Output = DatagramPeer;
+impl PendingAttempt for PendingLookup {
+    type Output = UdPeer;
 
     fn waiting(&mut self) -> (&CmConnection, &mut WaiterSlot) {
         (&self.cm, &mut self.slot)
@@ -103,12 +103,10 @@ impl Attempt for PendingLookup {
         Ok(PendingLookup { cm, slot: WaiterSlot::default(), ..self })
     }
 
-    fn finish(self, reply: PeerReply) -> Result<DatagramPeer, ConnectError> {
+    fn finish(self, reply: PeerReply) -> Result<UdPeer, ConnectError> {
         let peer_addr = self.cm.peer_addr();
         match reply.endpoint {
-            PeerEndpoint::Datagrams(address) => {
-                Ok(DatagramPeer { address, peer_addr, private_data: reply.private_data })
-            }
+            PeerEndpoint::Datagrams(address) => Ok(UdPeer { address, peer_addr, private_data: reply.private_data }),
             PeerEndpoint::Connected(_) => Err(ConnectError::Gone(peer_addr)),
         }
     }
@@ -119,14 +117,14 @@ impl Lookup {
     ///
     /// # Errors
     /// If nobody answers in time, or the answer is no.
-    pub fn wait(mut self, timeout: Duration) -> Result<DatagramPeer, ConnectError> {
+    pub fn wait(mut self, timeout: Duration) -> Result<UdPeer, ConnectError> {
         let done = park(timeout, |task| Pin::new(&mut self).poll(task));
         done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.to, timeout }))
     }
 }
 
 impl Future for Lookup {
-    type Output = Result<DatagramPeer, ConnectError>;
+    type Output = Result<UdPeer, ConnectError>;
 
     /// # Panics
     /// If the result was taken already.

@@ -70,6 +70,6 @@ pub use connected::{Connection, Disconnected};
 pub use connecting::{Connecting, connect};
 pub use incoming::Incoming;
 pub use listener::{IncomingStream, Listener, NextIncoming};
-pub use lookup::{DatagramPeer, Lookup};
+pub use lookup::{Lookup, UdPeer};
 pub use route::{FindRoute, Route};
 pub use target::Target;

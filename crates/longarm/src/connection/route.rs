@@ -12,7 +12,7 @@ use transport::QpType;
 
 use super::Target;
 use super::attempts::Attempts;
-use crate::background::Background;
+use crate::blocking_call::BlockingCall;
 use crate::endpoint::Endpoint;
 use crate::error::{ConnectError, EndpointError};
 use crate::open_device::Device;
@@ -129,13 +129,13 @@ impl Route {
 #[must_use = "it does nothing until it is awaited or waited for"]
 pub struct FindRoute {
     target: Target,
-    finding: Background<Result<Route, ConnectError>>,
+    finding: BlockingCall<Result<Route, ConnectError>>,
 }
 
 impl FindRoute {
     fn new(provider: Option<Provider>, target: Target) -> FindRoute {
         let to = target.clone();
-        FindRoute { target, finding: Background::run(move || Route::find(provider, to)) }
+        FindRoute { target, finding: BlockingCall::run(move || Route::find(provider, to)) }
     }
 
     /// Waits with the thread, at most `timeout`.

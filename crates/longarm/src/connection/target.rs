@@ -18,10 +18,10 @@ use super::Route;
 /// assert!(Target::from("a-host-name:7471").addresses().is_none());   // not known yet
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Target(Kind);
+pub struct Target(TargetKind);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Kind {
+enum TargetKind {
     Addresses(Vec<SocketAddr>),
     /// A host's name and a port, in one text.
     Name(String),
@@ -31,16 +31,16 @@ impl Target {
     /// The addresses, unless it is a name.
     pub fn addresses(&self) -> Option<&[SocketAddr]> {
         match &self.0 {
-            Kind::Addresses(addresses) => Some(addresses),
-            Kind::Name(_) => None,
+            TargetKind::Addresses(addresses) => Some(addresses),
+            TargetKind::Name(_) => None,
         }
     }
 
     /// The addresses. Looks a name up, which may block for seconds.
     pub(super) fn resolve(self) -> io::Result<Vec<SocketAddr>> {
         match self.0 {
-            Kind::Addresses(addresses) => Ok(addresses),
-            Kind::Name(name) => Ok(name.to_socket_addrs()?.collect()),
+            TargetKind::Addresses(addresses) => Ok(addresses),
+            TargetKind::Name(name) => Ok(name.to_socket_addrs()?.collect()),
         }
     }
 }
@@ -48,8 +48,8 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Name(name) => f.write_str(name),
-            Kind::Addresses(addresses) => match addresses.first() {
+            TargetKind::Name(name) => f.write_str(name),
+            TargetKind::Addresses(addresses) => match addresses.first() {
                 Some(first) => write!(f, "{first}"),
                 None => f.write_str("no address"),
             },
@@ -61,7 +61,7 @@ impl From<&str> for Target {
     fn from(name: &str) -> Target {
         match name.parse() {
             Ok(address) => Target::from([address].as_slice()),
-            Err(_) => Target(Kind::Name(name.to_owned())),
+            Err(_) => Target(TargetKind::Name(name.to_owned())),
         }
     }
 }
@@ -82,7 +82,7 @@ impl From<(&str, u16)> for Target {
     fn from((host, port): (&str, u16)) -> Target {
         match host.parse::<IpAddr>() {
             Ok(ip) => Target::from((ip, port)),
-            Err(_) => Target(Kind::Name(format!("{host}:{port}"))),
+            Err(_) => Target(TargetKind::Name(format!("{host}:{port}"))),
         }
     }
 }
@@ -131,13 +131,13 @@ impl From<SocketAddrV6> for Target {
 
 impl From<&[SocketAddr]> for Target {
     fn from(addresses: &[SocketAddr]) -> Target {
-        Target(Kind::Addresses(addresses.to_vec()))
+        Target(TargetKind::Addresses(addresses.to_vec()))
     }
 }
 
 impl From<Vec<SocketAddr>> for Target {
     fn from(addresses: Vec<SocketAddr>) -> Target {
-        Target(Kind::Addresses(addresses))
+        Target(TargetKind::Addresses(addresses))
     }
 }
 

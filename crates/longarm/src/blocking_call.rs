@@ -25,7 +25,7 @@ struct Pool {
 }
 
 /// The pending result of a call that runs on another thread. Dropping it drops the result when it comes.
-pub(crate) struct Background<T> {
+pub(crate) struct BlockingCall<T> {
     pid: u32,
     shared: Arc<Mutex<Shared<T>>>,
 }
@@ -39,9 +39,9 @@ struct Shared<T> {
 #[derive(Debug)]
 pub(crate) struct ForkedSince;
 
-impl<T: Send + 'static> Background<T> {
+impl<T: Send + 'static> BlockingCall<T> {
     /// Runs `call` on another thread; on this one, if the system has no thread left.
-    pub(crate) fn run(call: impl FnOnce() -> T + Send + 'static) -> Background<T> {
+    pub(crate) fn run(call: impl FnOnce() -> T + Send + 'static) -> BlockingCall<T> {
         let shared = Arc::new(Mutex::new(Shared { result: None, waker: None }));
         let place = Arc::clone(&shared);
         submit(Box::new(move || {
@@ -55,7 +55,7 @@ impl<T: Send + 'static> Background<T> {
                 waker.wake();
             }
         }));
-        Background { pid: std::process::id(), shared }
+        BlockingCall { pid: std::process::id(), shared }
     }
 
     /// The result, once. A panic of the call goes on here.
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn more_calls_than_threads_all_return() {
-        let calls: Vec<_> = (0..3 * THREADS).map(|number| Background::run(move || number * 2)).collect();
+        let calls: Vec<_> = (0..3 * THREADS).map(|number| BlockingCall::run(move || number * 2)).collect();
         for (number, mut call) in calls.into_iter().enumerate() {
             assert_eq!(park(PATIENCE, |task| call.poll(task)).unwrap().unwrap(), number * 2);
         }
@@ -123,10 +123,10 @@ mod tests {
 
     #[test]
     fn a_panic_goes_on_in_the_caller_and_harms_no_other() {
-        let mut failing = Background::run(|| -> u32 { panic!("on purpose") });
+        let mut failing = BlockingCall::run(|| -> u32 { panic!("on purpose") });
         let caught = catch_unwind(AssertUnwindSafe(|| park(PATIENCE, |task| failing.poll(task)).is_some()));
         assert!(caught.is_err());
-        let mut next = Background::run(|| 7);
+        let mut next = BlockingCall::run(|| 7);
         assert_eq!(park(PATIENCE, |task| next.poll(task)).unwrap().unwrap(), 7);
     }
 
@@ -134,7 +134,7 @@ mod tests {
     fn a_result_that_nobody_takes_is_dropped() {
         let witness = Arc::new(());
         let given = Arc::clone(&witness);
-        drop(Background::run(move || given));
+        drop(BlockingCall::run(move || given));
         testkit::wait_until("the result is dropped", || Arc::strong_count(&witness) == 1);
     }
 }
