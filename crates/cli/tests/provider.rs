@@ -18,12 +18,14 @@ fn the_tests_of_the_crate_pass() {
         suites.iter().find(|(suite, _)| suite == name).unwrap_or_else(|| panic!("no suite {name}")).1.clone()
     };
     for suite in [
+        "accepting",
         "asynchronous",
         "connecting",
         "connections",
         "datagrams",
         "disconnects",
         "examples",
+        "given_memory",
         "operations",
         "polling",
         "promise",

@@ -35,8 +35,8 @@ pub struct MemoryRegion {
 
 impl ProtectionDomain {
     /// Allocates `len` zeroed bytes that peers may reach with the rights in `access`: any of
-    /// `REMOTE_READ`, `REMOTE_WRITE` and `REMOTE_ATOMIC`, and `ZERO_BASED` to let addresses count
-    /// from zero.
+    /// `REMOTE_READ`, `REMOTE_WRITE`, `REMOTE_ATOMIC` and `FLUSH_GLOBAL`, and `ZERO_BASED` to let addresses
+    /// count from zero.
     ///
     /// # Errors
     /// If `len` is zero, or the system has no memory for it.

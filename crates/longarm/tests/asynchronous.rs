@@ -204,7 +204,7 @@ fn a_refused_request_is_an_event_of_the_queue_pair_that_refused_it() {
             if !has(!on_hardware(), "an event for a request that was refused") {
                 return;
             }
-            let mut events = b.context.events();
+            let mut events = b.device.events();
             let (left, right) = rc_pair(&a, &b);
             let key = b.domain.expose(8, longarm::Access::REMOTE_READ).unwrap().key();
             left.write_inline(b"no right", &key).wait(PATIENCE).unwrap_err();

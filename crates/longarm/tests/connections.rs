@@ -207,17 +207,17 @@ fn a_dropped_attempt_is_given_up() {
     });
 }
 
-fn cannot_be_accepted(side: &TestSide, request: Request<Rc>) {
-    let gone = request.accept(side.rc(), b"").wait(PATIENCE).unwrap_err();
+fn cannot_be_accepted(side: &TestSide, incoming: Incoming) {
+    let gone = incoming.accept(side.rc(), b"").wait(PATIENCE).unwrap_err();
     assert!(matches!(gone, ConnectError::Gone(_) | ConnectError::Refused { .. }), "{gone}");
 }
 
 /// The kernel also hands out the request of a caller who has left; it cannot be accepted.
-fn skip_those_who_left(side: &TestSide, listener: &Listener<Rc>, request: Request<Rc>) -> Request<Rc> {
-    if !on_hardware() || request.private_data()[0] != 1 {
-        return request;
+fn skip_those_who_left(side: &TestSide, listener: &Listener, incoming: Incoming) -> Incoming {
+    if !on_hardware() || incoming.private_data()[0] != 1 {
+        return incoming;
     }
-    cannot_be_accepted(side, request);
+    cannot_be_accepted(side, incoming);
     next(listener)
 }
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{ALL, TestSide, pattern, rc_pair, two_sides};
+use common::{ALL, TestSide, in_own_network, pattern, rc_pair, two_sides};
 use longarm::{Access, KeyError, OwnedMemory, QueuePair, RemoteKey, Status};
 use testkit::TestDir;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn on_two_sides(test: impl FnOnce(TestSide, TestSide) + Send) {
-    udp::testing::in_new_netns(|| two_sides(test));
+    in_own_network(|| two_sides(test));
 }
 
 fn read(qp: &QueuePair, key: &RemoteKey) -> Vec<u8> {

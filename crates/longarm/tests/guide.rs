@@ -34,22 +34,6 @@ async fn accepting() -> Result<()> {
     // end
 }
 
-fn given(domain: &ProtectionDomain, qp: QueuePair, timeout: Duration) -> Result<()> {
-    // guide
-    let page = domain.register(std::fs::read("page.html")?)?;
-    let page = qp.send(page).wait(timeout)?;
-    // end
-    Ok(())
-}
-
-fn exposed(domain: &ProtectionDomain, mut scratch: Vec<u8>, ask_peer: impl Fn(RemoteKey)) -> Result<()> {
-    // guide
-    let table = domain.expose_memory(vec![0; 4096], Access::REMOTE_READ)?;
-    domain.expose_scoped(&mut scratch, Access::REMOTE_WRITE, |region| ask_peer(region.key()))?;
-    // end
-    Ok(())
-}
-
 fn listening(domain: &ProtectionDomain, cq: &CompletionQueue, key: RemoteKey, timeout: Duration) -> Result<()> {
     // guide
     let listener = Listener::bind("0.0.0.0:7471")?;
@@ -108,6 +92,22 @@ fn by_hand(domain: &ProtectionDomain, cq: &CompletionQueue, theirs: &[u8]) -> Re
 fn lending(qp: &QueuePair, buffer: Buffer, timeout: Duration) -> Result<()> {
     // guide
     let buffer = qp.send(buffer).wait(timeout)?; // Result<Buffer, Failure>
+    // end
+    Ok(())
+}
+
+fn given(domain: &ProtectionDomain, qp: QueuePair, timeout: Duration) -> Result<()> {
+    // guide
+    let page = domain.register(std::fs::read("page.html")?)?;
+    let page = qp.send(page).wait(timeout)?;
+    // end
+    Ok(())
+}
+
+fn exposed(domain: &ProtectionDomain, mut scratch: Vec<u8>, ask_peer: impl Fn(RemoteKey)) -> Result<()> {
+    // guide
+    let table = domain.expose_memory(vec![0; 4096], Access::REMOTE_READ)?;
+    domain.expose_scoped(&mut scratch, Access::REMOTE_WRITE, |region| ask_peer(region.key()))?;
     // end
     Ok(())
 }

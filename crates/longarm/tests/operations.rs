@@ -274,11 +274,11 @@ fn a_revoked_key_is_refused_and_the_reason_is_told() {
 
 #[test]
 fn atomic_writes_and_flushes() {
-    udp::testing::in_new_netns(|| {
+    in_own_network(|| {
         two_sides(|a, b| {
             let (left, _right) = rc_pair(&a, &b);
             let memory = b.domain.expose(4096, ALL | Access::FLUSH_GLOBAL);
-            if !b.device.capabilities().flush {
+            if !has(b.device.capabilities().flush, "ATOMIC WRITE and FLUSH") {
                 // The words of the refusal: here for the right, below for the operation.
                 if let Ok(memory) = memory {
                     let refused = left.flush(&memory.key()).wait(PATIENCE).unwrap_err();

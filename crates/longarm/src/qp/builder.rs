@@ -66,7 +66,7 @@ impl<S: Service> QpBuilder<S> {
                     max_inline_bytes: 256,
                 },
             },
-            access: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+            access: all_rights(domain.device()),
             retry: Retry::default(),
             read_depth: 16,
             gid: None,
@@ -180,8 +180,8 @@ impl<S: Connected> QpBuilder<S> {
         self
     }
 
-    /// The operations that the peer may use on this queue pair, if its key grants them too: READ, WRITE and
-    /// atomics if not set.
+    /// The operations that the peer may use on this queue pair, if its key grants them too: READ, WRITE,
+    /// atomics and FLUSH if not set.
     pub fn remote_access(mut self, access: Access) -> QpBuilder<S> {
         self.access = access;
         self
@@ -250,4 +250,11 @@ impl QpBuilder<Ud> {
         let core = QueuePairCore::new(&self.resources, Ud::TYPE)?;
         UdQueuePair::start(core, gid, self.qkey)
     }
+}
+
+/// The rights of peers that a device knows, persistence apart.
+fn all_rights(device: &Device) -> Access {
+    let mut access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+    access.set(Access::FLUSH_GLOBAL, device.capabilities().flush);
+    access
 }
