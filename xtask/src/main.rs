@@ -24,7 +24,7 @@ cargo xtask COMMAND
   packages        only installs the Debian packages
   programs        runs programs of Debian's packages; part of `cargo xtask test`
                   --heavy: those that take long to install, Ceph, NIXL, Mooncake; in no other command
-  package [...]   writes a Debian package, a tarball, a Python wheel and a container's recipe to target/package;
+  package [...]   writes a Debian package, a tarball, a Python wheel and a container's recipe to target/packages;
                   --try: also installs and runs each on a clean Debian, as root; docs/install.md says what they bring
   layers          only checks that dependencies between our crates and modules point down,
                   and that no two types have one name

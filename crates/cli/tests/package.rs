@@ -64,7 +64,12 @@ fn describes_itself(folder: &Path) {
         assert!(script.contains("namespaces"), "{file}: no options");
         assert!(!script.contains("mesh-member"), "{file}: hidden commands");
     }
-    for (file, says) in [("LICENSE-MIT", "MIT"), ("LICENSE-APACHE", "Apache"), ("LICENSES-OF-OTHERS", "clap")] {
+    for (file, says) in [
+        ("LICENSE-MIT", "MIT"),
+        ("LICENSE-APACHE", "Apache"),
+        ("LICENSES-OF-OTHERS", "clap"),
+        ("docs/install.md", "wheel"),
+    ] {
         assert!(text(&format!("doc/longarm/{file}")).contains(says), "{file}");
     }
     let library = std::fs::read_link(folder.join("lib/longarm/librdmacm.so.1")).unwrap();

@@ -58,6 +58,9 @@ pub(crate) fn package(arguments: &[&str]) -> Result<(), String> {
 /// Puts the container's recipe beside the packages.
 fn container(out: &Path) -> Result<PathBuf, String> {
     let file = out.join("Containerfile");
-    fs::copy(root().join("packaging/Containerfile"), &file).map_err(cannot("write", &file))?;
+    let recipe = root().join("packaging/Containerfile");
+    let recipe = fs::read_to_string(&recipe).map_err(cannot("read", &recipe))?;
+    // The folder may have packages of other versions as well.
+    files::write(&file, recipe.replace("longarm_*.deb", &deb::file_name()?).as_bytes())?;
     Ok(file)
 }

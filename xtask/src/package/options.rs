@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::run::root;
+use super::build::target_directory;
 
 const HELP: &str = "\
 cargo xtask package [--out DIR] [--from DIR] [--try] [FORMAT...]
 
   FORMAT      deb, tarball, wheel, container (its recipe), cargo (`cargo install`; only tried); default: all
-  --out DIR   where the packages go (default: target/package)
+  --out DIR   where the packages go (default: target/packages)
   --from DIR  package the build in this directory, e.g. target/debug, instead of a new release build
   --try       installs, runs and removes each on a clean Debian 12; needs root and Debian's packages";
 
@@ -60,7 +60,7 @@ impl PackageOptions {
     pub(super) fn parse(arguments: &[&str]) -> Result<PackageOptions, String> {
         let wrong = |problem: String| format!("{problem}\n\n{HELP}");
         let mut options =
-            PackageOptions { out: root().join("target/package"), from: None, trial: false, formats: Vec::new() };
+            PackageOptions { out: target_directory().join("packages"), from: None, trial: false, formats: Vec::new() };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let mut directory = || match rest.next() {
@@ -99,7 +99,7 @@ mod tests {
     fn without_arguments_all_packages_are_made() {
         let options = PackageOptions::parse(&[]).unwrap();
         assert_eq!(options.formats, Format::ALL);
-        assert!(!options.trial && options.from.is_none() && options.out.ends_with("target/package"));
+        assert!(!options.trial && options.from.is_none() && options.out.ends_with("packages"));
     }
 
     #[test]

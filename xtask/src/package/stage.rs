@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::build::Build;
@@ -44,10 +44,22 @@ pub(super) fn fill(build: &Build, dir: &Path) -> Result<(), String> {
         write(&dir.join(file), &said(Command::new(&command).args(["completions", shell]))?)?;
     }
     let documents = dir.join(DOCUMENTS);
-    for file in LICENCES.iter().chain(&["README.md", "CHANGELOG.md", "docs/install.md", "docs/running-programs.md"]) {
-        let from = root().join(file);
-        let text = fs::read(&from).map_err(cannot("read", &from))?;
-        write(&documents.join(from.file_name().unwrap_or_default()), &text)?;
+    for file in LICENCES.iter().chain(&["README.md", "CHANGELOG.md"]) {
+        copy(&root().join(file), &documents)?;
+    }
+    for page in pages_of(&root().join("docs"))? {
+        copy(&page, &documents.join("docs"))?;
     }
     write(&documents.join("LICENSES-OF-OTHERS"), licences::of_others()?.as_bytes())
+}
+
+fn copy(file: &Path, dir: &Path) -> Result<(), String> {
+    let text = fs::read(file).map_err(cannot("read", file))?;
+    write(&dir.join(file.file_name().unwrap_or_default()), &text)
+}
+
+/// The pages of documents in a folder, without drawings and records.
+fn pages_of(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(dir).map_err(cannot("read", dir))?.flatten().map(|entry| entry.path());
+    Ok(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect())
 }

@@ -85,8 +85,8 @@ impl Figure {
             let contender = line.first()?.contender;
             let point = |measure: &Measure| Some((f64::from((self.along)(measure)), results.summary(measure)?.median));
             let points: Vec<(f64, f64)> = line.iter().filter_map(point).collect();
-            let dashed = matches!(contender, Contender::Perftest(_));
-            Some(PlotLine { name: contender.name().into(), points, ours: contender.is_ours(), dashed })
+            let hollow = matches!(contender, Contender::Perftest(_));
+            Some(PlotLine { name: contender.name().into(), points, ours: contender.is_ours(), hollow })
         });
         plot(&Plot {
             title: self.title.into(),

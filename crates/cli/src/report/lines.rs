@@ -1,7 +1,6 @@
 //! Line plots as SVG: both axes are logarithmic, each line has its name at the right.
 
 use plotters::coord::Shift;
-use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 /// One line.
@@ -10,7 +9,8 @@ pub(crate) struct PlotLine {
     pub(crate) points: Vec<(f64, f64)>,
     /// Drawn in a strong colour: Longarm's results.
     pub(crate) ours: bool,
-    pub(crate) dashed: bool,
+    /// With circles instead of discs at its points.
+    pub(crate) hollow: bool,
 }
 
 /// Lines with a title, and functions that format the values on the axes.
@@ -128,12 +128,10 @@ fn draw_line<DB: DrawingBackend>(
     colour: RGBColor,
 ) -> Drawing<DB> {
     let style = colour.stroke_width(if line.ours { 2 } else { 1 });
-    if line.dashed {
-        area.draw(&DashedPathElement::new(points.iter().copied(), 6, 4, style))?;
-    } else {
-        area.draw(&PathElement::new(points.to_vec(), style))?;
-    }
-    points.iter().try_for_each(|point| area.draw(&Circle::new(*point, 3, colour.filled())))
+    // No dashes: plotters measures them by `hypotf`, of which a later glibc than the rest of the command has a version.
+    area.draw(&PathElement::new(points.to_vec(), style))?;
+    let mark = if line.hollow { colour.stroke_width(1) } else { colour.filled() };
+    points.iter().try_for_each(|point| area.draw(&Circle::new(*point, 3, mark)))
 }
 
 #[cfg(test)]
@@ -152,11 +150,11 @@ mod tests {
 
     #[test]
     fn a_plot_names_every_line_and_column() {
-        let line = |name: &str, dashed| PlotLine {
+        let line = |name: &str, hollow| PlotLine {
             name: name.into(),
             points: vec![(8.0, 100.0), (64.0, 250.0)],
-            ours: dashed,
-            dashed,
+            ours: hollow,
+            hollow,
         };
         let lines = vec![line("first", false), line("second", true)];
         let svg =
@@ -165,5 +163,7 @@ mod tests {
         for text in ["Latency", "first", "second", "8 B", "64 B", "200 ns"] {
             assert!(svg.contains(text), "{text} is missing");
         }
+        let circles = |fill: &str| svg.lines().filter(|line| line.contains("<circle") && line.contains(fill)).count();
+        assert_eq!((circles("fill=\"none\""), circles("fill=\"#")), (4, 4), "{svg}");
     }
 }

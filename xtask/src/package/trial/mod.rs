@@ -2,6 +2,7 @@
 //!
 //! The scripts in `packaging/try` run inside. They have no network but loop-back, so no package loads anything.
 
+mod cargo_install;
 mod clean_root;
 
 use std::fs;
@@ -10,7 +11,6 @@ use std::process::Command;
 
 use clean_root::CleanRoot;
 
-use super::build::target_directory;
 use super::files::{self, cannot, version};
 use super::options::Format;
 use super::{deb, tarball, wheel};
@@ -83,14 +83,10 @@ fn python(out: &Path) -> Result<(), String> {
     in_root("wheel", &file)
 }
 
-/// `cargo install`, from the workspace. Only the command is taken along.
+/// `cargo install`. Only the command is taken along.
 fn cargo() -> Result<(), String> {
-    let installed = target_directory().join("package-cargo-install");
-    files::empty(&installed)?;
-    let to = installed.to_string_lossy();
-    let what = ["--path", "crates/cli", "--profile", "dist", "--locked"];
-    run("cargo", &[&["install", "--quiet", "--root", &*to], &what[..]].concat())?;
-    in_root("cargo", &installed.join("bin/longarm"))
+    in_root("cargo", &cargo_install::from_workspace()?)?;
+    in_root("cargo", &cargo_install::from_registry()?)
 }
 
 /// The container's recipe, on a base image made of the minimal system.
