@@ -1,6 +1,7 @@
 //! `cargo xtask package --try`: installs each package on a clean Debian, runs programs as an ordinary user, removes it.
 //!
-//! The scripts in `packaging/try` run inside. They have no network but loop-back, so no package loads anything.
+//! The scripts in `packaging/try` run inside. They have no network but loop-back, so no
+//! package loads anything. The container's recipe gets Debian's programs from Debian.
 
 mod cargo_install;
 mod clean_root;
@@ -77,9 +78,15 @@ fn python(out: &Path) -> Result<(), String> {
         name.starts_with(&begin) && name.ends_with(".whl")
     };
     let file = found.filter(is_wheel).max().ok_or_else(|| format!("there is no wheel in {}", out.display()))?;
+    let platform = file.file_stem().unwrap_or_default().to_string_lossy();
+    let platform = platform.rsplit('-').next().unwrap_or_default().to_owned();
     let report = files::said(Command::new(wheel::tools()?).args(["-m", "auditwheel", "show"]).arg(&file))?;
-    let report = String::from_utf8_lossy(&report).replace('\n', " ");
+    // The tool breaks its lines anywhere.
+    let report = String::from_utf8_lossy(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     println!("\n== auditwheel show\n{report}");
+    if !report.contains(&format!("consistent with the following platform tag: \"{platform}\"")) {
+        return Err(format!("auditwheel does not confirm that the wheel is one for {platform}"));
+    }
     in_root("wheel", &file)
 }
 
