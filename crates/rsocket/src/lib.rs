@@ -11,6 +11,8 @@
 //! the process has it. The number is valid only for the calls of this crate; [`poll`] accepts both
 //! kinds.
 //!
+//! [`tasks`] has streams without descriptors, for asynchronous programs.
+//!
 //! Every call behaves as the one of the same name for sockets (`rsocket(7)` lists the exceptions),
 //! with the same errno values. Where this differs from librdmacm:
 //! - `accept` does not wait until the peer has heard of it; the first call on data does.
@@ -36,6 +38,7 @@ mod settings;
 mod stream;
 mod sys;
 mod table;
+pub mod tasks;
 mod value;
 mod wait;
 

@@ -37,7 +37,8 @@ struct ServiceState {
 /// A connection to be kept alive.
 #[derive(Debug)]
 struct KeepaliveTimer {
-    fd: RawFd,
+    /// Names the socket.
+    key: u64,
     connection: Weak<dyn KeptAlive>,
     every: Duration,
     next: Instant,
@@ -68,17 +69,17 @@ pub(crate) fn stop_answering(socket: RawFd) {
 }
 
 /// Keeps the connection of a stream socket alive, with a message per interval.
-pub(crate) fn keep_alive(fd: RawFd, every: Duration, connection: Weak<dyn KeptAlive>) -> Result<()> {
+pub(crate) fn keep_alive(key: u64, every: Duration, connection: Weak<dyn KeptAlive>) -> Result<()> {
     let next = Instant::now() + every;
     change(|service| {
-        service.alive.retain(|alive| alive.fd != fd);
-        service.alive.push(KeepaliveTimer { fd, connection, every, next });
+        service.alive.retain(|alive| alive.key != key);
+        service.alive.push(KeepaliveTimer { key, connection, every, next });
     })
 }
 
 /// Stops the messages of a stream socket.
-pub(crate) fn stop_keeping_alive(fd: RawFd) -> Result<()> {
-    change(|service| service.alive.retain(|alive| alive.fd != fd))
+pub(crate) fn stop_keeping_alive(key: u64) -> Result<()> {
+    change(|service| service.alive.retain(|alive| alive.key != key))
 }
 
 fn change(change: impl FnOnce(&mut ServiceState)) -> Result<()> {
@@ -169,7 +170,7 @@ mod tests {
         let now = Instant::now();
         let every = Duration::from_secs(5);
         let connection: Arc<dyn KeptAlive> = Arc::new(Nothing);
-        let timer = |fd, next| KeepaliveTimer { fd, connection: Arc::downgrade(&connection), every, next };
+        let timer = |key, next| KeepaliveTimer { key, connection: Arc::downgrade(&connection), every, next };
         let alive = vec![timer(7, now), timer(8, now + every * 2)];
         let mut service = ServiceState { wake: None, process: 0, datagrams: Vec::new(), alive };
         let mut due = |now| {

@@ -10,12 +10,15 @@
 //!  sending · mapping     the sending half: turns, pieces, mapped buffers
 //!  receiving             the receiving half
 //!  joining · closing     calls that make and end a connection
+//!  guard · waiting_tasks the lock, and the tasks that wait for the state
+//!  tasks                 calls of tasks, which never wait
 //! ```
 
 mod closing;
 mod core;
 mod endpoint;
 mod flow;
+mod guard;
 mod joining;
 mod mapping;
 mod opening;
@@ -25,12 +28,15 @@ mod receiving;
 mod revents;
 mod sending;
 mod shared;
+pub(crate) mod tasks;
+mod waiting_tasks;
 mod work;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ::connect::{EventQueue, Id, PortSpace};
 use device::Mr;
@@ -48,6 +54,8 @@ use crate::wait::Bells;
 /// A stream socket.
 #[derive(Debug)]
 pub(crate) struct StreamSocket {
+    /// Names it among the sockets of this process.
+    number: u64,
     shared: SharedStream,
     sender: StreamSender,
     receiver: StreamReceiver,
@@ -57,12 +65,14 @@ impl StreamSocket {
     pub(crate) fn new() -> Result<StreamSocket> {
         let queue = EventQueue::new()?;
         let id = Id::new(&queue, PortSpace::Tcp, device::QpType::Rc)?;
-        Ok(StreamSocket::with(id, queue, Settings::of_new_sockets()))
+        let state = StreamState::new(id, Some(queue.clone()), Settings::of_new_sockets(), StreamOptions::default());
+        Ok(StreamSocket::with(queue, state))
     }
 
-    fn with(id: Id, queue: EventQueue, settings: Settings) -> StreamSocket {
-        let state = StreamState::new(id, queue.clone(), settings, StreamOptions::default());
+    fn with(queue: EventQueue, state: StreamState) -> StreamSocket {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         StreamSocket {
+            number: NUMBERS.fetch_add(1, Relaxed),
             shared: SharedStream::new(queue, state),
             sender: StreamSender::default(),
             receiver: StreamReceiver::default(),
@@ -150,9 +160,9 @@ impl StreamSocket {
         match keepalive {
             Some(keepalive) if keepalive.on => {
                 let connection: Arc<dyn KeptAlive> = self.clone();
-                service::keep_alive(self.fd(), keepalive.time(), Arc::downgrade(&connection))
+                service::keep_alive(self.number, keepalive.time(), Arc::downgrade(&connection))
             }
-            Some(_) => service::stop_keeping_alive(self.fd()),
+            Some(_) => service::stop_keeping_alive(self.number),
             None => Ok(()),
         }
     }

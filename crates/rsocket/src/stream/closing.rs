@@ -67,9 +67,9 @@ impl StreamSocket {
         self.shared.bells.ring();
     }
 
-    fn forget_keepalive(&self) {
+    pub(crate) fn forget_keepalive(&self) {
         if self.shared.lock().options.keepalive.on {
-            let _ = service::stop_keeping_alive(self.fd());
+            let _ = service::stop_keeping_alive(self.number);
         }
     }
 }
@@ -81,6 +81,20 @@ impl KeptAlive for StreamSocket {
         if core.is_connected() {
             let sent = core.flow.as_mut().map_or(Ok(()), super::flow::StreamFlow::keep_alive);
             core.check(sent);
+        }
+    }
+}
+
+impl StreamState {
+    /// Ends one direction or both. The message for the peer waits for a slot.
+    pub(super) fn part(&mut self, how: Shutdown) {
+        let is_open = match how {
+            Shutdown::Read => self.readable,
+            Shutdown::Write => self.writable,
+            Shutdown::Both => self.readable || self.writable,
+        };
+        if is_open && self.is_connected() {
+            self.farewell = shut(self, how).or(self.farewell);
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use connect::{EventQueue, Id};
+use connect::{Event, EventQueue, Id};
 use device::{Completion, Status};
 
 use super::endpoint::StreamEndpoint;
 use super::flow::{Meaning, StreamFlow};
 use super::option_state::StreamOptions;
+use super::waiting_tasks::WaitingTasks;
 use crate::errno::{Errno, Result};
 use crate::protocol::message::StreamMessage;
 use crate::settings::Settings;
@@ -44,7 +45,8 @@ pub(crate) enum StreamPhase {
 #[derive(Debug)]
 pub(crate) struct StreamState {
     pub(super) id: Id,
-    pub(super) queue: EventQueue,
+    /// Where its events wait. Without it somebody hands them in.
+    pub(super) queue: Option<EventQueue>,
     pub(super) phase: StreamPhase,
     /// The peer may still send.
     pub(super) readable: bool,
@@ -56,12 +58,17 @@ pub(crate) struct StreamState {
     pub(super) options: StreamOptions,
     pub(super) endpoint: Option<Arc<StreamEndpoint>>,
     pub(super) flow: Option<StreamFlow>,
+    /// The connection ended, and the peer had not said that it would.
+    pub(super) cut_off: bool,
+    /// The message that tells the peer of the end, until there is a slot for it.
+    pub(super) farewell: Option<StreamMessage>,
+    pub(super) tasks: WaitingTasks,
     armed: bool,
     taken: Vec<Completion>,
 }
 
 impl StreamState {
-    pub(super) fn new(id: Id, queue: EventQueue, settings: Settings, options: StreamOptions) -> StreamState {
+    pub(super) fn new(id: Id, queue: Option<EventQueue>, settings: Settings, options: StreamOptions) -> StreamState {
         StreamState {
             id,
             queue,
@@ -73,6 +80,9 @@ impl StreamState {
             options,
             endpoint: None,
             flow: None,
+            cut_off: false,
+            farewell: None,
+            tasks: WaitingTasks::default(),
             armed: false,
             taken: Vec::new(),
         }
@@ -126,10 +136,10 @@ impl StreamState {
         if self.phase == StreamPhase::Listening {
             return false;
         }
-        let mut news = self.pump_completions();
-        while let Some(event) = self.queue.next() {
+        let mut news = self.pump_completions(true);
+        while let Some(event) = self.queue.as_ref().and_then(EventQueue::next) {
             // Data that the peer sent before it disconnected is already there.
-            self.pump_completions();
+            self.pump_completions(true);
             self.happened(event);
             news = true;
         }
@@ -162,8 +172,25 @@ impl StreamState {
         }
     }
 
-    fn pump_completions(&mut self) -> bool {
+    /// Handles the completions that are there, without driving the device.
+    pub(super) fn collect(&mut self) {
+        self.pump_completions(false);
+        self.grant();
+    }
+
+    /// Handles an event that was handed in.
+    pub(super) fn handed(&mut self, event: Event) {
+        // Data that the peer sent before it disconnected is already there.
+        self.pump_completions(true);
+        self.happened(event);
+        self.grant();
+    }
+
+    fn pump_completions(&mut self, drive: bool) -> bool {
         let (Some(endpoint), Some(_)) = (self.endpoint.clone(), &self.flow) else { return false };
+        if !drive && !endpoint.has_completions() {
+            return false;
+        }
         if endpoint.take_events() {
             self.armed = false;
         }
@@ -176,7 +203,7 @@ impl StreamState {
             let full = taken.len() == BATCH;
             taken.clear();
             self.check(polled.map(drop));
-            if !full {
+            if !full || !(drive || endpoint.has_completions()) {
                 break;
             }
         }
@@ -268,6 +295,16 @@ impl StreamState {
             Some(error) if self.phase == StreamPhase::Broken => Err(error),
             _ => Ok(0),
         }
+    }
+
+    /// True if the connection ended otherwise than by the peer's word or ours.
+    pub(super) fn has_died(&self) -> bool {
+        self.cut_off || self.phase == StreamPhase::Broken
+    }
+
+    /// The endpoint, once there are completions to wait for.
+    pub(super) fn live_endpoint(&self) -> Option<Arc<StreamEndpoint>> {
+        self.endpoint.clone().filter(|_| self.flow.is_some())
     }
 
     /// Ends the connection immediately.

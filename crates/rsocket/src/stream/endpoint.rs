@@ -1,6 +1,7 @@
 //! The queue pair of a connection, its completion queue and its memory.
 
 use std::mem::size_of;
+use std::task::Waker;
 
 use connect::Id;
 use device::{
@@ -36,7 +37,8 @@ const ALIGNMENT: usize = 64;
 pub(crate) struct StreamEndpoint {
     qp: Qp,
     cq: Cq,
-    channel: CompChannel,
+    /// Tells threads of completions; tasks have a waker.
+    channel: Option<CompChannel>,
     pd: Pd,
     send: Mr,
     recv: Mr,
@@ -47,12 +49,12 @@ pub(crate) struct StreamEndpoint {
 }
 
 impl StreamEndpoint {
-    pub(super) fn new(shared: &SharedDevices, settings: &Settings) -> Result<StreamEndpoint> {
+    pub(super) fn new(shared: &SharedDevices, settings: &Settings, with_channel: bool) -> Result<StreamEndpoint> {
         let (device, pd) = (&shared.device, &shared.pd);
         let settings = settings.for_stream();
-        let channel = device.create_channel()?;
+        let channel = if with_channel { Some(device.create_channel()?) } else { None };
         let capacity = u32::from(settings.send_queue) + u32::from(settings.recv_queue);
-        let cq = device.create_cq(capacity, Some(&channel), 0)?;
+        let cq = device.create_cq(capacity, channel.as_ref(), 0)?;
         let caps = QpCaps {
             max_send_wr: settings.send_queue.into(),
             max_recv_wr: settings.recv_queue.into(),
@@ -74,8 +76,8 @@ impl StreamEndpoint {
         &self.settings
     }
 
-    pub(super) fn channel(&self) -> &CompChannel {
-        &self.channel
+    pub(super) fn channel(&self) -> Option<&CompChannel> {
+        self.channel.as_ref()
     }
 
     pub(super) fn pd(&self) -> &Pd {
@@ -129,10 +131,20 @@ impl StreamEndpoint {
         self.cq.arm(false).map_err(|error| Errno(error.errno()))
     }
 
+    /// Calls `waker` at the next completion after it is armed.
+    pub(super) fn set_waker(&self, waker: Waker) {
+        self.cq.set_waker(Some(waker));
+    }
+
+    /// True if a poll would find completions.
+    pub(super) fn has_completions(&self) -> bool {
+        !self.cq.is_empty()
+    }
+
     /// Takes the events that are there; whether there was one.
     pub(super) fn take_events(&self) -> bool {
         let mut any = false;
-        while self.channel.next().is_some() {
+        while self.channel.as_ref().and_then(CompChannel::next).is_some() {
             self.cq.ack_events(1);
             any = true;
         }

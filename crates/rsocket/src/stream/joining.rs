@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use connect::{Event, EventKind, EventQueue, Id, Param, PortSpace};
 
 use super::StreamSocket;
-use super::core::StreamPhase;
+use super::core::{StreamPhase, StreamState};
+use super::option_state::StreamOptions;
 use crate::errno::{Errno, Result};
 use crate::wait::{self, Bell};
 
@@ -38,7 +39,9 @@ impl StreamSocket {
         let Param::Conn(conn) = event.param else { return Err(Errno(libc::EPROTO)) };
         let queue = EventQueue::new()?;
         event.id.migrate(&queue)?;
-        let stream = StreamSocket::with(event.id, queue, self.shared.lock().settings);
+        let settings = self.shared.lock().settings;
+        let state = StreamState::new(event.id, Some(queue.clone()), settings, StreamOptions::default());
+        let stream = StreamSocket::with(queue, state);
         stream.shared.lock().accept(&conn.private_data)?;
         Ok(stream)
     }

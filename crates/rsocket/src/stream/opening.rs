@@ -52,6 +52,7 @@ impl StreamState {
     pub(super) fn happened(&mut self, event: Event) {
         if self.is_connected() {
             if matches!(event.kind, EventKind::Disconnected | EventKind::DeviceRemoval) {
+                self.cut_off = self.readable;
                 self.ended(StreamPhase::Disconnected, None);
             }
             return;
@@ -109,13 +110,13 @@ impl StreamState {
 
     fn make_endpoint(&mut self) -> Result<Arc<StreamEndpoint>> {
         let binding = self.id.binding().ok_or(Errno(libc::ENODEV))?;
-        let endpoint = Arc::new(StreamEndpoint::new(&devices::open(&binding.device)?, &self.settings)?);
+        let endpoint = Arc::new(StreamEndpoint::new(&devices::open(&binding.device)?, &self.settings, self.queue.is_some())?);
         self.settings = *endpoint.settings();
         self.endpoint = Some(Arc::clone(&endpoint));
         Ok(endpoint)
     }
 
-    fn close_endpoint(&mut self) {
+    pub(super) fn close_endpoint(&mut self) {
         self.flow = None;
         if let Some(endpoint) = self.endpoint.take() {
             endpoint.destroy();

@@ -50,6 +50,12 @@ pub(super) struct StreamReceiver {
 }
 
 impl StreamReceiver {
+    /// Receives the bytes that are there. Never waits.
+    pub(super) fn recv_now(&self, stream: &SharedStream, parts: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        let _turn = self.turn.lock();
+        recv_some(stream, &mut ReceiveSink::new(parts), 0, CallPatience::NONE)
+    }
+
     /// Receives the bytes that are there, or all that were asked for with `MSG_WAITALL`. Zero bytes are the end.
     pub(super) fn recv(&self, stream: &SharedStream, parts: &mut [IoSliceMut<'_>], flags: i32) -> Result<usize> {
         let patience = {

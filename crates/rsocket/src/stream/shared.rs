@@ -7,9 +7,10 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
 use ::connect::EventQueue;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::core::{StreamPhase, StreamState};
+use super::guard::{StreamGuard, StreamWaking};
 use crate::errno::{Errno, Result};
 use crate::settings::polling_time;
 use crate::wait::{self, Bell, Bells, CallPatience};
@@ -19,20 +20,21 @@ use crate::wait::{self, Bell, Bells, CallPatience};
 pub(super) struct SharedStream {
     pub(super) queue: EventQueue,
     pub(super) bells: Bells,
-    state: Mutex<StreamState>,
+    pub(super) waking: StreamWaking,
+    pub(super) state: Mutex<StreamState>,
 }
 
 impl SharedStream {
     pub(super) fn new(queue: EventQueue, state: StreamState) -> SharedStream {
-        SharedStream { queue, bells: Bells::default(), state: Mutex::new(state) }
+        SharedStream { queue, bells: Bells::default(), waking: StreamWaking::default(), state: Mutex::new(state) }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, StreamState> {
-        self.state.lock()
+    pub(super) fn lock(&self) -> StreamGuard<'_> {
+        StreamGuard::new(self, self.state.lock())
     }
 
     /// Pumps, and wakes the waiting threads.
-    fn pump(&self, core: &mut StreamState) {
+    pub(super) fn pump(&self, core: &mut StreamState) {
         if core.pump() {
             self.bells.ring();
         }
@@ -46,7 +48,7 @@ impl SharedStream {
         &self,
         patience: CallPatience,
         test: impl Fn(&mut StreamState) -> bool,
-    ) -> Result<MutexGuard<'_, StreamState>> {
+    ) -> Result<StreamGuard<'_>> {
         let start = Instant::now();
         loop {
             let mut core = self.lock();
@@ -70,7 +72,7 @@ impl SharedStream {
         &self,
         patience: CallPatience,
         test: impl Fn(&mut StreamState) -> bool,
-    ) -> Result<MutexGuard<'_, StreamState>> {
+    ) -> Result<StreamGuard<'_>> {
         let bell = Bell::mine()?;
         let _hung = self.bells.hang(&bell);
         loop {
@@ -82,15 +84,15 @@ impl SharedStream {
             core.arm()?;
             let endpoint = core.endpoint.clone();
             drop(core);
-            match &endpoint {
-                Some(endpoint) => wait::sleep(&[self.queue.fd(), endpoint.channel().fd()], &bell, patience)?,
+            match endpoint.as_ref().and_then(|endpoint| endpoint.channel()) {
+                Some(channel) => wait::sleep(&[self.queue.fd(), channel.fd()], &bell, patience)?,
                 None => wait::sleep(&[self.queue.fd()], &bell, patience)?,
             }
         }
     }
 
     /// As [`until`](SharedStream::until), without a limit and despite signals.
-    pub(super) fn surely_until(&self, test: impl Fn(&mut StreamState) -> bool) -> Result<MutexGuard<'_, StreamState>> {
+    pub(super) fn surely_until(&self, test: impl Fn(&mut StreamState) -> bool) -> Result<StreamGuard<'_>> {
         loop {
             match self.until(CallPatience::ENDLESS, &test) {
                 Err(Errno(libc::EINTR)) => {}
@@ -117,7 +119,7 @@ impl SharedStream {
         &self,
         patience: CallPatience,
         test: impl Fn(&mut StreamState) -> bool,
-    ) -> Result<MutexGuard<'_, StreamState>> {
+    ) -> Result<StreamGuard<'_>> {
         let mut core = self.lock();
         if !(core.writable && test(&mut core)) {
             drop(core);
@@ -139,7 +141,7 @@ impl SharedStream {
         core.arm()?;
         each(self.queue.fd().as_raw_fd());
         if let (Some(endpoint), Some(_)) = (&core.endpoint, &core.flow) {
-            each(endpoint.channel().fd().as_raw_fd());
+            endpoint.channel().inspect(|channel| each(channel.fd().as_raw_fd()));
         }
         Ok(())
     }
