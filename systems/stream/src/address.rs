@@ -33,7 +33,8 @@ impl StreamAddress {
             let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot look up {name:?}: {error}"));
             drop(put.send(found.map_err(named)));
         })?;
-        let found = found.await.unwrap_or_else(|_| Err(io::Error::other("the thread that looks up names has ended")))?;
+        let found =
+            found.await.unwrap_or_else(|_| Err(io::Error::other("the thread that looks up names has ended")))?;
         match found.is_empty() {
             true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
             false => Ok(found),

@@ -1,59 +1,49 @@
-//! How long a task looks for news itself.
+//! The time for which a task looks for news itself.
 //!
-//! A task that waits is woken by the device's thread: two threads wake up for each message. So a task first looks
-//! again at each turn of its executor, which runs other tasks in between. Where that was in vain the time halves, down to nothing. Where news
-//! comes soon after the task gave up, the time is whole again.
+//! A task that waits is woken by the device's thread: two threads wake up for each message. So a task first looks again
+//! at each turn of its executor, which runs other tasks in between. It does so only while its stream has news often:
+//! a task whose last wait was long is left to the device's thread at once.
 
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-/// Times below this are no use.
-const LEAST: Duration = Duration::from_micros(2);
+/// News within so many times the time of looking is news that comes often.
+const OFTEN: u32 = 20;
 
 /// The rule for one direction of a stream.
 #[derive(Debug)]
 pub(crate) struct Attention {
-    whole: Duration,
-    window: Duration,
+    time: Duration,
+    /// News has come often.
+    often: bool,
+    /// The time at which the task began to wait.
     since: Option<Instant>,
-    /// The time at which the task last went to sleep.
-    asleep: Option<Instant>,
 }
 
 impl Attention {
-    pub(crate) fn new(whole: Duration) -> Attention {
-        Attention { whole, window: whole, since: None, asleep: None }
+    /// Looks for that time at most.
+    pub(crate) fn new(time: Duration) -> Attention {
+        Attention { time, often: !time.is_zero(), since: None }
     }
 
     /// There is no news: whether the task looks again. If so it will be polled.
     pub(crate) fn looks_again(&mut self, task: &Context<'_>) -> bool {
-        if self.window < LEAST {
-            self.since = None;
-        } else if self.is_within(Instant::now()) {
-            poll_soon(task);
-            return true;
+        if self.time.is_zero() {
+            return false;
         }
-        self.asleep = (!self.whole.is_zero()).then(Instant::now);
-        false
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let looks = self.often && since.elapsed() < self.time;
+        if looks {
+            poll_soon(task);
+        }
+        looks
     }
 
     /// There was news.
     pub(crate) fn found(&mut self) {
-        let found_asleep = self.asleep.take();
-        if found_asleep.is_some_and(|since| since.elapsed() < self.whole) {
-            self.window = self.whole;
+        if let Some(since) = self.since.take() {
+            self.often = since.elapsed() < self.time * OFTEN;
         }
-        self.since = None;
-    }
-
-    fn is_within(&mut self, now: Instant) -> bool {
-        let since = *self.since.get_or_insert(now);
-        if now.duration_since(since) < self.window {
-            return true;
-        }
-        self.since = None;
-        self.window /= 2;
-        false
     }
 }
 
@@ -75,28 +65,36 @@ mod tests {
 
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn looks(attention: &mut Attention) -> bool {
+        attention.looks_again(&Context::from_waker(Waker::noop()))
+    }
+
     #[test]
-    fn a_stream_without_news_is_left_alone() {
-        let task = Context::from_waker(Waker::noop());
-        let mut attention = Attention::new(Duration::from_micros(10));
-        let mut looks = 0;
-        for _ in 0..20 {
-            while attention.looks_again(&task) {
-                looks += 1;
-            }
-        }
-        let before = looks;
-        assert!(!attention.looks_again(&task), "it went on after {before} looks");
-        attention.asleep = Some(Instant::now() + Duration::from_secs(60));
+    fn a_stream_with_little_news_is_left_alone() {
+        let mut attention = Attention::new(Duration::from_nanos(1));
+        while looks(&mut attention) {}
+        std::thread::sleep(Duration::from_millis(1));
         attention.found();
-        assert_eq!(attention.window, attention.whole, "news came at once");
+        assert!(!attention.often && !looks(&mut attention));
+    }
+
+    #[test]
+    fn news_that_comes_often_is_looked_for() {
+        let mut attention = Attention { often: false, ..Attention::new(LONG) };
+        assert!(!looks(&mut attention));
+        attention.found();
+        assert!(looks(&mut attention));
+        attention.found();
+        assert!(looks(&mut attention));
     }
 
     #[test]
     fn zero_turns_it_off() {
         let mut attention = Attention::new(Duration::ZERO);
-        assert!(!attention.looks_again(&Context::from_waker(Waker::noop())));
+        assert!(!looks(&mut attention));
         attention.found();
-        assert!(!attention.looks_again(&Context::from_waker(Waker::noop())));
+        assert!(!looks(&mut attention));
     }
 }

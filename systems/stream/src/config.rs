@@ -15,7 +15,7 @@ const BACKLOG: u32 = 1024;
 /// Bytes of each buffer, unless told otherwise.
 const BUFFER_BYTES: u32 = 256 << 10;
 
-/// How streams are made.
+/// Makes streams and listeners of its sizes.
 ///
 /// ```no_run
 /// # async fn example() -> std::io::Result<()> {
@@ -74,8 +74,8 @@ impl StreamConfig {
         self
     }
 
-    /// The time for which a task without news looks again at each turn of its executor, before it waits for the
-    /// device's thread to wake it; usually 50 µs. Other tasks run meanwhile. More is faster where answers take longer,
+    /// The time for which a task without news looks again at each turn of its executor, usually 50 µs. Then it waits for
+    /// the device's thread to wake it. Other tasks run meanwhile. More is faster where answers take longer,
     /// and takes more of the processor. Zero turns it off. It turns itself off for streams that it does not help.
     #[must_use]
     pub fn busy_poll(mut self, time: Duration) -> StreamConfig {

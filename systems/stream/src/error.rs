@@ -1,4 +1,4 @@
-//! What went wrong, in words.
+//! Errors, in words.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ impl StreamError {
     }
 }
 
-/// What the program was doing.
+/// The action that failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Doing {
     Connecting(SocketAddr),

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use rsocket::Errno;
 
 use crate::attention::Attention;
-use crate::stream::{RdmaStream, SharedTaskStream, failed, local_addr, peer_addr, poll_finish};
+use crate::end::{SharedTaskStream, failed, local_addr, peer_addr, poll_finish};
 
-/// The reading half of a stream; [`RdmaStream::into_split`] makes it.
+/// The reading half of a stream; [`RdmaStream::into_split`](crate::RdmaStream::into_split) makes it.
 #[derive(Debug)]
 pub struct RdmaReadHalf {
     stream: SharedTaskStream,
@@ -34,15 +34,8 @@ impl RdmaReadHalf {
         RdmaReadHalf { stream, attention }
     }
 
-    /// The stream of both halves.
-    ///
-    /// # Errors
-    /// If they are of two streams.
-    pub fn reunite(self, write: RdmaWriteHalf) -> Result<RdmaStream, ReuniteError> {
-        match Arc::ptr_eq(&self.stream, &write.stream) {
-            true => Ok(RdmaStream::of_halves(self, write)),
-            false => Err(ReuniteError(self, write)),
-        }
+    pub(crate) fn is_of_one_stream(&self, write: &RdmaWriteHalf) -> bool {
+        Arc::ptr_eq(&self.stream, &write.stream)
     }
 
     /// The address of this end.
@@ -61,7 +54,7 @@ impl RdmaReadHalf {
         peer_addr(&self.stream)
     }
 
-    /// As [`RdmaStream::poll_read_parts`].
+    /// As [`RdmaStream::poll_read_parts`](crate::RdmaStream::poll_read_parts).
     ///
     /// # Errors
     /// As there.
@@ -102,7 +95,7 @@ impl RdmaWriteHalf {
         peer_addr(&self.stream)
     }
 
-    /// As [`RdmaStream::poll_write_parts`].
+    /// As [`RdmaStream::poll_write_parts`](crate::RdmaStream::poll_write_parts).
     ///
     /// # Errors
     /// As there.
@@ -121,7 +114,7 @@ impl RdmaWriteHalf {
         sent.map_err(|errno| failed(&self.stream, errno))
     }
 
-    /// As [`RdmaStream::poll_finish`].
+    /// As [`RdmaStream::poll_finish`](crate::RdmaStream::poll_finish).
     ///
     /// # Errors
     /// As there.

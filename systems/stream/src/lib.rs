@@ -21,7 +21,7 @@
 //! `docs/streams.md` has examples with tonic, axum and redis, and measurements.
 //!
 //! ```text
-//!  stream · halves       a connection, whole or in two owned halves
+//!  stream · halves · end a connection, whole or in two owned halves
 //!  listener              waits for connections
 //!  config · address      sizes and times; names, which are resolved on a thread of their own
 //!  attention             how long a task looks for news itself before the device's thread does
@@ -40,6 +40,7 @@
 mod address;
 mod attention;
 mod config;
+mod end;
 mod error;
 #[cfg(feature = "futures-io")]
 mod futures_io;

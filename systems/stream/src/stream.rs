@@ -2,19 +2,18 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rsocket::Errno;
 use rsocket::tasks::TaskStream;
 
 use crate::address::StreamAddress;
 use crate::attention::Attention;
 use crate::config::StreamConfig;
 use crate::error::Doing;
-use crate::halves::{RdmaReadHalf, RdmaWriteHalf};
+use crate::halves::{RdmaReadHalf, RdmaWriteHalf, ReuniteError};
 
 /// A byte stream to a peer, as a TCP stream is one.
 ///
@@ -33,9 +32,6 @@ pub struct RdmaStream {
     read: RdmaReadHalf,
     write: RdmaWriteHalf,
 }
-
-/// One end of a connection, which both halves hold.
-pub(crate) type SharedTaskStream = Arc<TaskStream>;
 
 impl RdmaStream {
     /// Connects to `"host:port"`, a `(host, port)`, or a `SocketAddr`. If a name has several addresses, the first that
@@ -64,10 +60,6 @@ impl RdmaStream {
         let half = || (Arc::clone(&shared), Attention::new(busy_poll));
         let ((read, its), (write, other)) = (half(), half());
         RdmaStream { read: RdmaReadHalf::new(read, its), write: RdmaWriteHalf::new(write, other) }
-    }
-
-    pub(crate) fn of_halves(read: RdmaReadHalf, write: RdmaWriteHalf) -> RdmaStream {
-        RdmaStream { read, write }
     }
 
     /// The address of this end.
@@ -131,22 +123,15 @@ impl From<RdmaStream> for (RdmaReadHalf, RdmaWriteHalf) {
     }
 }
 
-/// The local address of an end.
-pub(crate) fn local_addr(stream: &TaskStream) -> io::Result<SocketAddr> {
-    stream.local_addr().ok_or_else(|| Doing::Streaming(None).failed(Errno(libc::ENOTCONN)))
-}
-
-/// The peer's address.
-pub(crate) fn peer_addr(stream: &TaskStream) -> io::Result<SocketAddr> {
-    stream.peer_addr().map_err(|errno| Doing::Streaming(None).failed(errno))
-}
-
-/// An error of an end.
-pub(crate) fn failed(stream: &TaskStream, errno: Errno) -> io::Error {
-    Doing::Streaming(stream.peer_addr().ok()).failed(errno)
-}
-
-/// Ends our direction of an end.
-pub(crate) fn poll_finish(stream: &TaskStream, task: &mut Context<'_>) -> Poll<io::Result<()>> {
-    stream.poll_shutdown(task, Shutdown::Write).map_err(|errno| failed(stream, errno))
+impl RdmaReadHalf {
+    /// The stream of both halves.
+    ///
+    /// # Errors
+    /// If they are of two streams.
+    pub fn reunite(self, write: RdmaWriteHalf) -> Result<RdmaStream, ReuniteError> {
+        match self.is_of_one_stream(&write) {
+            true => Ok(RdmaStream { read: self, write }),
+            false => Err(ReuniteError(self, write)),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What tonic's server asks of a connection.
+//! The addresses of a connection for tonic's server.
 
 use std::net::SocketAddr;
 

@@ -76,6 +76,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("longarm-rsocket", &["longarm-guest", "longarm-device", "longarm-connect"]),
+    ("longarm-stream", &["longarm-guest", "longarm-rsocket"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),
     (
         "longarm",

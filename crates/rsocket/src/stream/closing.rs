@@ -97,6 +97,18 @@ impl StreamState {
             self.farewell = shut(self, how).or(self.farewell);
         }
     }
+
+    /// Sends the message that part left, if there is a slot for it. Whether there was one.
+    pub(super) fn say_farewell(&mut self) -> bool {
+        let can_send = self.is_connected() && self.has_control_slot();
+        let message = self.farewell.filter(|_| can_send);
+        if let Some(message) = message {
+            self.farewell = None;
+            let sent = self.control(message);
+            self.check(sent);
+        }
+        message.is_some()
+    }
 }
 
 /// The message that tells the peer.

@@ -6,12 +6,10 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use parking_lot::MutexGuard;
 
-use super::StreamSocket;
 use super::core::StreamState;
 use super::shared::SharedStream;
 use crate::errno::Result;
@@ -22,7 +20,7 @@ pub(super) struct StreamGuard<'a> {
     state: Option<MutexGuard<'a, StreamState>>,
 }
 
-/// How the device wakes the tasks of a stream.
+/// The state of waking the tasks of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamWaking {
     /// The device calls the waker at the next completion.
@@ -31,9 +29,6 @@ pub(super) struct StreamWaking {
     again: AtomicBool,
     waker: OnceLock<Waker>,
 }
-
-/// The waker that the device calls.
-struct StreamWaker(Weak<StreamSocket>);
 
 impl<'a> StreamGuard<'a> {
     pub(super) fn new(stream: &'a SharedStream, state: MutexGuard<'a, StreamState>) -> StreamGuard<'a> {
@@ -64,9 +59,9 @@ impl Drop for StreamGuard<'_> {
 }
 
 impl SharedStream {
-    /// Lets the device wake the tasks of this socket.
-    pub(super) fn set_task_waker(&self, socket: Weak<StreamSocket>) {
-        let _ = self.waking.waker.set(Arc::new(StreamWaker(socket)).into());
+    /// Lets the device wake the tasks of this socket: the waker calls [`woken`](SharedStream::woken).
+    pub(super) fn set_task_waker(&self, waker: Waker) {
+        let _ = self.waking.waker.set(waker);
     }
 
     /// Makes sure that completions from now on are taken in. The caller holds no lock.
@@ -82,7 +77,7 @@ impl SharedStream {
     }
 
     /// The device has completions.
-    fn woken(&self) {
+    pub(super) fn woken(&self) {
         self.waking.armed.store(false, SeqCst);
         self.waking.again.store(true, SeqCst);
         self.take_in();
@@ -104,18 +99,6 @@ impl SharedStream {
             if waiting && let Err(error) = self.arm_for_tasks() {
                 log::debug!("{error}");
             }
-        }
-    }
-}
-
-impl Wake for StreamWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if let Some(socket) = self.0.upgrade() {
-            socket.shared.woken();
         }
     }
 }

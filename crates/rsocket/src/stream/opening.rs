@@ -110,7 +110,8 @@ impl StreamState {
 
     fn make_endpoint(&mut self) -> Result<Arc<StreamEndpoint>> {
         let binding = self.id.binding().ok_or(Errno(libc::ENODEV))?;
-        let endpoint = Arc::new(StreamEndpoint::new(&devices::open(&binding.device)?, &self.settings, self.queue.is_some())?);
+        let endpoint =
+            Arc::new(StreamEndpoint::new(&devices::open(&binding.device)?, &self.settings, self.queue.is_some())?);
         self.settings = *endpoint.settings();
         self.endpoint = Some(Arc::clone(&endpoint));
         Ok(endpoint)

@@ -68,11 +68,7 @@ impl SharedStream {
         self.asleep_until(patience, test)
     }
 
-    fn asleep_until(
-        &self,
-        patience: CallPatience,
-        test: impl Fn(&mut StreamState) -> bool,
-    ) -> Result<StreamGuard<'_>> {
+    fn asleep_until(&self, patience: CallPatience, test: impl Fn(&mut StreamState) -> bool) -> Result<StreamGuard<'_>> {
         let bell = Bell::mine()?;
         let _hung = self.bells.hang(&bell);
         loop {

@@ -2,8 +2,8 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{Shutdown, SocketAddr};
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, ready};
 
 use connect::{Event, EventQueue, Id, IdKey, Param, PortSpace};
 
@@ -48,7 +48,7 @@ impl StreamSocket {
     fn for_tasks(id: Id, queue: &EventQueue, settings: Settings) -> Arc<StreamSocket> {
         let state = StreamState::new(id, None, settings, StreamOptions::default());
         let socket = Arc::new(StreamSocket::with(queue.clone(), state));
-        socket.shared.set_task_waker(Arc::downgrade(&socket));
+        socket.shared.set_task_waker(Arc::new(StreamWaker(Arc::downgrade(&socket))).into());
         socket
     }
 
@@ -124,16 +124,11 @@ impl StreamSocket {
     /// Ends our sending, or the connection. Ready when everything sent has arrived.
     pub(crate) fn poll_shutdown(&self, task: &mut Context<'_>, how: Shutdown) -> Poll<Result<()>> {
         ready!(self.poll_for(TaskWant::Open, task))?;
-        self.shared.lock().part(how);
+        self.begin_end(how);
         loop {
             ready!(self.poll_for(TaskWant::End, task))?;
-            let mut state = self.shared.lock();
-            match state.farewell.take().filter(|_| state.is_connected()) {
-                Some(message) => {
-                    let sent = state.control(message);
-                    state.check(sent);
-                }
-                None => break,
+            if !self.shared.lock().say_farewell() {
+                break;
             }
         }
         let mut state = self.shared.lock();
@@ -145,6 +140,13 @@ impl StreamSocket {
             StreamPhase::Broken => Poll::Ready(state.take_error().map_or(Ok(()), Err)),
             _ => Poll::Ready(Ok(())),
         }
+    }
+
+    /// Ends our sending, or the connection, and tells the peer if that can be done at once.
+    pub(crate) fn begin_end(&self, how: Shutdown) {
+        let mut state = self.shared.lock();
+        state.part(how);
+        state.say_farewell();
     }
 
     /// Whether the peer knows or will know of a connection.
@@ -172,6 +174,21 @@ impl StreamSocket {
         match self.shared.arm_for_tasks() {
             Ok(()) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+/// The waker that the device calls.
+struct StreamWaker(Weak<StreamSocket>);
+
+impl Wake for StreamWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(socket) = self.0.upgrade() {
+            socket.shared.woken();
         }
     }
 }

@@ -86,7 +86,7 @@ impl StreamState {
         due
     }
 
-    fn has_control_slot(&self) -> bool {
+    pub(super) fn has_control_slot(&self) -> bool {
         self.flow.as_ref().is_some_and(|flow: &StreamFlow| flow.outgoing.has_control())
     }
 }

@@ -9,8 +9,8 @@ use connect::{Event, Id, PortSpace};
 use parking_lot::Mutex;
 
 use super::manager::StreamManager;
+use super::sizes::TaskSettings;
 use super::stream::TaskStream;
-use super::TaskSettings;
 use crate::errno::{Errno, Result};
 
 /// Waits for connections. Dropping it frees the port and ends connections that were not taken.

@@ -25,9 +25,11 @@ const FORK_WAIT: Duration = Duration::from_secs(5);
 
 static MANAGER: Mutex<Option<Arc<StreamManager>>> = Mutex::new(None);
 
+type ManagerCall = Box<dyn FnOnce(&Arc<StreamManager>) + Send>;
+
 /// A piece of work for the thread.
 enum ManagerJob {
-    Run(Box<dyn FnOnce(&Arc<StreamManager>) + Send>),
+    Run(ManagerCall),
     /// Ends a direction of a socket, or the socket.
     End(Arc<StreamSocket>, Shutdown),
 }

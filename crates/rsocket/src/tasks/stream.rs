@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use connect::Event;
 
-use super::TaskSettings;
 use super::manager::StreamManager;
+use super::sizes::TaskSettings;
 use crate::errno::Result;
 use crate::stream::StreamSocket;
 
@@ -102,6 +102,10 @@ impl TaskStream {
 
     /// Ends our sending behind the caller's back.
     pub fn finish_sending(&self) {
+        if !self.manager.is_ours() {
+            return;
+        }
+        self.socket.begin_end(Shutdown::Write);
         self.manager.end(Arc::clone(&self.socket), Shutdown::Write);
     }
 
@@ -137,6 +141,11 @@ impl TaskStream {
 
 impl Drop for TaskStream {
     fn drop(&mut self) {
+        if !self.manager.is_ours() {
+            return;
+        }
+        // At once: the process may be about to end.
+        self.socket.begin_end(Shutdown::Both);
         self.manager.end(Arc::clone(&self.socket), Shutdown::Both);
     }
 }

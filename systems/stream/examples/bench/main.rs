@@ -24,7 +24,7 @@ use self::transport::Transport;
 
 #[derive(Parser, Debug, Clone)]
 struct Options {
-    /// What to measure
+    /// The questions
     #[arg(long, value_delimiter = ',', default_value = "latency,bandwidth,connections")]
     only: Vec<Question>,
     #[arg(long, value_delimiter = ',', default_value = "tcp,unix,wire,rdma")]
