@@ -5,7 +5,7 @@
 
 mod roles;
 
-use longarm::{Access, Device, Endpoint, Listener, QueuePair, RemoteKey};
+use longarm::{Access, Endpoint, Listener, QueuePair, RemoteKey};
 use roles::{Args, PATIENCE, Result, Role};
 
 const HELP: &str = "\
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
 
 /// Owns the memory: a lock, and the value that it protects.
 fn host(listener: &Listener, clients: u64, turns: u64) -> Result<()> {
-    let domain = Device::open()?.protection_domain()?;
+    let domain = listener.open_device()?.protection_domain()?;
     let cq = domain.device().completion_queue()?;
     let everything = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
     let memory = domain.expose(16, everything)?;

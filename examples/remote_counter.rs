@@ -5,7 +5,7 @@
 
 mod roles;
 
-use longarm::{Access, Connection, Device, Endpoint, InFlight, Listener, Message, RemoteKey};
+use longarm::{Access, Connection, Endpoint, InFlight, Listener, Message, RemoteKey};
 use roles::{Args, PATIENCE, Result, Role};
 
 const HELP: &str = "\
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
 
 /// Exposes the counter, waits for the clients to finish and prints the value.
 fn own(listener: &Listener, others: usize) -> Result<()> {
-    let domain = Device::open()?.protection_domain()?;
+    let domain = listener.open_device()?.protection_domain()?;
     let cq = domain.device().completion_queue()?;
 
     // Eight bytes that peers may read and do atomics on, and the key to them.

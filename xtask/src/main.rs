@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod examples;
 mod fuzz;
 mod interop;
 mod layers;
@@ -29,6 +30,7 @@ cargo xtask COMMAND
   layers          only checks that dependencies between our crates and modules point down,
                   and that no two types have one name
   prose           only checks that sentences of comments, documents and messages are short and name the actor
+  examples        only checks that each public item of the Rust API has an example or leads to one
   tables          writes docs/compatibility.md from a run of the demo
   interop [...]   runs programs against Linux Soft-RoCE in a virtual machine, as root;
                   --short: a few of them, --help: the rest
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         ["package", ref rest @ ..] => package::package(rest),
         ["layers"] => layers::check(),
         ["prose"] => prose::check(),
+        ["examples"] => examples::check(),
         ["tables"] => test::tables(),
         ["interop", ref rest @ ..] => interop::interop(rest),
         ["compare", ref rest @ ..] => compare::compare(rest),

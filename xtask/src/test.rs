@@ -1,16 +1,24 @@
 //! All checks of CI, in the order in which they fail fastest.
 
 use crate::run::{run, run_with};
-use crate::{interop, layers, packages, prose};
+use crate::{examples, interop, layers, packages, prose};
 
 /// Runs all checks.
 pub(crate) fn all() -> Result<(), String> {
     before_tests()?;
     tests()?;
-    run_with("cargo", &["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    documentation()?;
     interop::interop(&["--short"])?;
     println!("\nAll checks passed.");
     Ok(())
+}
+
+/// The documentation of all crates, and that of the Rust API as docs.rs builds it: with all features.
+fn documentation() -> Result<(), String> {
+    let strict = [("RUSTDOCFLAGS", "-D warnings")];
+    run_with("cargo", &["doc", "--workspace", "--no-deps", "--quiet"], &strict)?;
+    let as_there = [("DOCS_RS", "1"), strict[0]];
+    run_with("cargo", &["doc", "--package", "longarm", "--all-features", "--no-deps", "--quiet"], &as_there)
 }
 
 /// Runs the quick checks for every commit.
@@ -30,6 +38,7 @@ fn before_tests() -> Result<(), String> {
     run("cargo", &["fmt", "--all", "--check"])?;
     layers::check()?;
     prose::check()?;
+    examples::check()?;
     let heavy = ["--features", "longarm-cli/heavy"];
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet"];
     run("cargo", &[&clippy[..], &heavy, &["--", "-D", "warnings"]].concat())

@@ -8,6 +8,18 @@ use wire::{Gid, QKey, Qpn};
 use crate::error::ConnectError;
 
 /// The destination of a datagram: an endpoint, or every member of a multicast group.
+///
+/// Peers exchange it as bytes, or ask the connection manager for it: [`UdQueuePair::look_up`](crate::UdQueuePair::look_up).
+///
+/// ```
+/// use longarm::{AddressHandle, QKey, Qpn};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let ip: std::net::IpAddr = "192.0.2.7".parse()?;
+/// let peer = AddressHandle::new(ip.into(), Qpn::new(0x11), QKey(0x77)).with_hop_limit(1);
+/// assert_eq!(AddressHandle::from_bytes(&peer.to_bytes())?.qpn(), peer.qpn());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressHandle {
     gid: Gid,

@@ -20,8 +20,8 @@ use crate::request::SendRequest;
 /// [`unsignaled`](Batch::unsignaled) apply to the request added last.
 ///
 /// ```no_run
-/// # use longarm::{Buffer, QueuePair, Rc, RemoteKey};
-/// # fn example(qp: QueuePair<Rc>, page: Buffer, note: Buffer, place: RemoteKey) -> Result<(), Box<dyn std::error::Error>> {
+/// # use longarm::{Buffer, QueuePair, RemoteKey};
+/// # fn example(qp: QueuePair, page: Buffer, note: Buffer, place: RemoteKey) -> Result<(), Box<dyn std::error::Error>> {
 /// let tickets = qp.batch().write(page, &place).unsignaled().send(note).post()?;
 /// # Ok(())
 /// # }
@@ -150,6 +150,16 @@ impl<S> fmt::Debug for Batch<'_, S> {
 }
 
 /// A batch that was posted in part, or not at all.
+///
+/// ```no_run
+/// # fn example(qp: longarm::QueuePair, parts: Vec<longarm::Buffer>, log: longarm::RemoteKey) {
+/// let batch = parts.into_iter().fold(qp.batch(), |batch, part| batch.write(part, &log));
+/// if let Err(failure) = batch.post() {
+///     println!("{} were posted, then: {}", failure.posted().len(), failure.error());
+///     let again = failure.into_buffers();                  // those that were not
+/// }
+/// # }
+/// ```
 pub struct BatchFailure {
     error: PostError,
     posted: Vec<Ticket>,

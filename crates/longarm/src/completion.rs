@@ -13,6 +13,8 @@ use crate::flight::{Failure, FinishedRequest, GRH_BYTES, Lend, Loan, Loanable, R
 use crate::window::{BoundWindow, Window};
 
 /// The outcome of one posted work request, with the buffers that it had borrowed.
+///
+/// It comes from [`CompletionQueue::poll`](crate::CompletionQueue).
 #[must_use = "the buffers are freed with the completion"]
 pub struct Completion {
     ticket: Ticket,
@@ -126,6 +128,16 @@ impl fmt::Debug for Completion {
 }
 
 /// A received message. It is its bytes; they lie in the buffer that was posted for it.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # fn example(qp: longarm::QueuePair, buffer: longarm::Buffer) -> Result<(), Box<dyn std::error::Error>> {
+/// let message = qp.recv(buffer).wait(Duration::from_secs(5))?;
+/// println!("{} bytes, immediate data {:?}", message.len(), message.imm());
+/// let buffer = message.into_buffer();                      // for the next message
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Message {
     buffer: Buffer,
@@ -183,6 +195,9 @@ mod sealed {
 }
 
 /// The result of a kind of work request.
+///
+/// [`Work`](crate::Work) has it as its parameter: a send gives its buffers back, an atomic the old value. For a receive it
+/// is the [`Message`].
 pub trait Outcome: Sized + sealed::Sealed {
     #[doc(hidden)]
     fn from_completion(completion: Completion) -> Result<Self, Failure>;

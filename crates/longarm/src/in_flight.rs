@@ -18,6 +18,14 @@ use crate::posted::PostedRequest;
 /// It can be moved anywhere, awaited on any executor, waited for by a thread, or dropped.
 /// **Dropping it takes nothing back**: the device still carries the request out and keeps the
 /// buffers until it is done with them; then they are freed.
+///
+/// ```no_run
+/// # async fn example(qp: longarm::QueuePair, a: longarm::Buffer, b: longarm::Buffer) -> Result<(), Box<dyn std::error::Error>> {
+/// let (first, second) = (qp.send(a).start(), qp.send(b).start());       // both are under way
+/// let (a, b) = (first.await?, second.await?);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "if it is dropped, the buffers are freed when the device is done with them"]
 pub struct InFlight<T> {
     state: InFlightState,

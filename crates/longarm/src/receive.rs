@@ -48,6 +48,15 @@ pub(crate) fn post_recv(
 /// As for [`Work`](crate::Work), awaiting, [waiting](Receive::wait), [starting](Receive::start)
 /// and [posting](Receive::post) differ in how the message is delivered. A buffer must
 /// be posted before the peer sends: start receives early and await them later.
+///
+/// ```no_run
+/// # async fn example(qp: longarm::QueuePair, buffer: longarm::Buffer) -> Result<(), Box<dyn std::error::Error>> {
+/// let reply = qp.recv(buffer).start();                     // before the peer answers
+/// qp.send_inline(b"a question").await?;
+/// println!("{:?}", &reply.await?[..]);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is posted until it is awaited, waited for, started or posted"]
 pub struct Receive<'q> {
     target: &'q dyn ReceiveTarget,

@@ -17,6 +17,16 @@ use crate::receive::{Receive, ReceiveTarget, post_recv};
 ///
 /// A buffer that a queue pair has begun to fill when it is destroyed comes back when the shared
 /// receive queue is dropped. A clone names the same queue.
+///
+/// ```no_run
+/// # fn example(domain: longarm::ProtectionDomain, cq: longarm::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
+/// let srq = domain.shared_receive_queue(&cq, 4096)?;
+/// let messages: Vec<_> =
+///     domain.allocate_many(64, 4096)?.into_iter().map(|buffer| srq.recv(buffer).start()).collect();
+/// let qp = domain.rc(&cq).shared_receive_queue(&srq).build()?;      // and many more
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SharedReceiveQueue {
     core: Arc<SrqCore>,

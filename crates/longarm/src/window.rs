@@ -27,6 +27,18 @@ pub struct Window<'region> {
 }
 
 /// A window that peers can use. Dropping it revokes its key immediately.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # fn example(qp: longarm::QueuePair, region: longarm::MemoryRegion) -> Result<(), Box<dyn std::error::Error>> {
+/// # let timeout = Duration::from_secs(5);
+/// let window = region.window(0..4096, longarm::Access::REMOTE_WRITE)?;
+/// let window = qp.bind(window).wait(timeout)?;
+/// qp.send_inline(&window.key().to_bytes()).wait(timeout)?;      // the peer may write now
+/// let window = qp.unbind(window).wait(timeout)?;                // and no longer
+/// # Ok(())
+/// # }
+/// ```
 pub struct BoundWindow<'region> {
     core: WindowCore,
     region: PhantomData<&'region RegionCore>,

@@ -89,6 +89,14 @@ impl<T: Outcome> IntoFuture for Work<'_, T> {
 }
 
 /// A send work request that causes no completion of its own; see [`Work::unsignaled`].
+///
+/// ```no_run
+/// # fn example(qp: longarm::QueuePair, buffer: longarm::Buffer, key: longarm::RemoteKey) -> Result<(), Box<dyn std::error::Error>> {
+/// let write = qp.write(buffer, &key).unsignaled().post()?;
+/// let notice = qp.send_inline(b"done").post()?;           // its completion stands for both
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is posted until `post` is called"]
 pub struct Unsignaled<'q, T> {

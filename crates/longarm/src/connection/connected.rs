@@ -88,6 +88,13 @@ impl<S: Connected> fmt::Debug for Connection<S> {
 }
 
 /// A future of the end of a [`Connection`].
+///
+/// ```no_run
+/// # async fn example(connection: longarm::Connection) {
+/// connection.disconnected().await;
+/// println!("{} has gone", connection.peer_addr());
+/// # }
+/// ```
 #[must_use = "it does nothing until it is awaited or waited for"]
 pub struct Disconnected {
     cm: Arc<CmConnection>,

@@ -21,7 +21,8 @@ use super::cm_connection::CmConnection;
 use super::dispatch::{CmEventHandler, Dispatcher};
 use super::waiters::{WaiterSlot, Waiters};
 use super::{Incoming, Target};
-use crate::error::{ConnectError, Refusal};
+use crate::error::{ConnectError, OpenError, Refusal};
+use crate::open_device::Device;
 use crate::qp::{Rc, Service, Uc, Ud};
 use crate::wait::park;
 
@@ -96,6 +97,20 @@ impl<S: Service> Listener<S> {
     /// The address it listens at.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Opens the device of its address, for a domain that its connections share. With a wildcard it is the default
+    /// device. Devices of the system share no domains: a program with several takes that of each
+    /// [`Incoming`](Incoming::open_device).
+    ///
+    /// # Errors
+    /// If the device is gone.
+    pub fn open_device(&self) -> Result<Device, OpenError> {
+        let provider = self.listening.id.provider();
+        match self.listening.id.binding().filter(|_| !self.local.ip().is_unspecified()) {
+            Some(binding) => Device::open_on(Some(provider), Some(binding.device)),
+            None => Device::open_by(provider),
+        }
     }
 
     /// Waits for the next request, to look at it before it is accepted. The result is a future; it can be awaited

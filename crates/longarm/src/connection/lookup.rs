@@ -57,6 +57,8 @@ fn ask(attempts: &mut Attempts, private_data: &[u8]) -> Result<Arc<CmConnection>
 }
 
 /// The result of a lookup.
+///
+/// It comes from [`UdQueuePair::look_up`](crate::UdQueuePair).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UdPeer {
     /// The destination for datagrams.
@@ -68,6 +70,8 @@ pub struct UdPeer {
 }
 
 /// A pending lookup: a future of its result, [`UdPeer`].
+///
+/// It comes from [`UdQueuePair::look_up`](crate::UdQueuePair).
 #[must_use = "dropping it ends the attempt"]
 pub struct Lookup {
     to: String,

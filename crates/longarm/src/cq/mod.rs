@@ -27,8 +27,8 @@ pub(crate) use core::CqCore;
 /// await or wait for requests never poll it. In poll mode it gives the [`Completion`]s:
 ///
 /// ```no_run
-/// # use longarm::{CompletionQueue, Buffer, QueuePair, Rc};
-/// # fn example(cq: CompletionQueue, qp: QueuePair<Rc>, buffer: Buffer) -> Result<(), Box<dyn std::error::Error>> {
+/// # use longarm::{CompletionQueue, Buffer, QueuePair};
+/// # fn example(cq: CompletionQueue, qp: QueuePair, buffer: Buffer) -> Result<(), Box<dyn std::error::Error>> {
 /// let ticket = qp.send(buffer).post()?;
 /// let mut completions = Vec::new();
 /// while completions.is_empty() {

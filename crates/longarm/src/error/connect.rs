@@ -11,6 +11,18 @@ use wire::mad::reason;
 use super::{EndpointError, ResourceError};
 
 /// The reason why a queue pair could not be connected, or a listener not made.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// use longarm::{ConnectError, Endpoint, Refusal};
+///
+/// match Endpoint::connect("host.example:7471", b"hello").wait(Duration::from_secs(5)) {
+///     Ok(endpoint) => println!("connected to {}", endpoint.peer_addr()),
+///     Err(ConnectError::Refused { refusal: Refusal::NO_LISTENER, .. }) => println!("nobody listens there"),
+///     Err(ConnectError::TimedOut { .. }) => println!("no answer"),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -139,6 +151,8 @@ impl From<ResourceError> for ConnectError {
 }
 
 /// The reason of a REJ (IB specification 12.6.7.2).
+///
+/// See [`ConnectError`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Refusal(pub u16);
 

@@ -5,6 +5,8 @@ use device::OpenError;
 use super::ResourceError;
 
 /// The reason why an endpoint could not be made.
+///
+/// It comes from [`Route::rc`](crate::Route) and its siblings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {

@@ -1,6 +1,8 @@
 //! Errors of naming memory.
 
 /// The reason why a key is refused.
+///
+/// It comes from [`RemoteKey`](crate::RemoteKey) and [`MemoryRegion`](crate::MemoryRegion).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {

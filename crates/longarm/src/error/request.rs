@@ -6,6 +6,8 @@ use std::time::Duration;
 use transport::{Reason, Status};
 
 /// The reason why a work request was not posted. The device has not seen it.
+///
+/// The buffers come back with the [`Failure`](crate::Failure).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
@@ -49,6 +51,8 @@ pub enum PostError {
 }
 
 /// The reason why a work request did not succeed.
+///
+/// It is the error of a [`Failure`](crate::Failure).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {
@@ -91,6 +95,8 @@ impl WorkError {
 }
 
 /// The reason why a ticket could not be waited for.
+///
+/// It comes from [`QueuePair::wait`](crate::QueuePair).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {

@@ -1,6 +1,19 @@
 //! Errors of making and changing resources.
 
 /// The reason why a resource could not be made or changed.
+///
+/// ```no_run
+/// use longarm::{Device, ResourceError};
+///
+/// # fn example(device: Device) -> Result<(), Box<dyn std::error::Error>> {
+/// # let (domain, cq) = (device.protection_domain()?, device.completion_queue()?);
+/// match domain.rc(&cq).send_depth(1_000_000).build() {
+///     Err(ResourceError::Invalid { rule, .. }) => println!("{rule}"),
+///     other => drop(other?),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {

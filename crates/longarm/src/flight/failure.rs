@@ -12,6 +12,22 @@ use crate::error::{PostError, WorkError};
 ///
 /// As an error value it is the [`WorkError`]; [`into_buffer`](Failure::into_buffer) returns the
 /// buffer. There is none while the device still has it, after a timeout.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// use longarm::Status;
+///
+/// # fn example(qp: longarm::QueuePair, buffer: longarm::Buffer, key: longarm::RemoteKey) {
+/// match qp.write(buffer, &key).wait(Duration::from_secs(5)) {
+///     Ok(buffer) => drop(buffer),
+///     Err(failure) if failure.status() == Some(Status::RemoteAccess) => println!("the key is revoked"),
+///     Err(failure) => {
+///         println!("{failure}");                           // why, and why the queue pair died
+///         let buffer = failure.into_buffer();
+///     }
+/// }
+/// # }
+/// ```
 pub struct Failure {
     inner: Box<FailureInner>,
 }

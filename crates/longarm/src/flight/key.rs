@@ -50,6 +50,8 @@ impl RequestKey {
 
 /// Names a posted work request, to recognise its [`Completion`](crate::Completion) or
 /// to wait for it.
+///
+/// See [`CompletionQueue`](crate::CompletionQueue).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub(crate) RequestKey);
 

@@ -143,6 +143,14 @@ pub(crate) use sealed::Loanable;
 /// (`[Buffer; N]`, `Vec<Buffer>`), or a [`RegionSlice`].
 ///
 /// The lender gets the same thing back with the completion.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # fn example(qp: longarm::QueuePair, header: longarm::Buffer, body: longarm::Buffer) -> Result<(), Box<dyn std::error::Error>> {
+/// let [header, body] = qp.send([header, body]).wait(Duration::from_secs(5))?;     // one message
+/// # Ok(())
+/// # }
+/// ```
 pub trait Lend: sealed::Loanable {}
 
 impl Lend for Buffer {}

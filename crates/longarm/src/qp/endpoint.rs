@@ -136,6 +136,15 @@ impl fmt::Debug for UdQueuePair {
 }
 
 /// Membership in a multicast group. Dropping it leaves the group.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # fn example(endpoint: longarm::UdQueuePair) -> Result<(), Box<dyn std::error::Error>> {
+/// let group = endpoint.join("239.255.71.71".parse()?)?;
+/// endpoint.send_inline_to(b"to all", &group.address_handle()).wait(Duration::from_secs(5))?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping it leaves the group"]
 pub struct MulticastMembership<'e> {

@@ -5,6 +5,16 @@ use std::time::Duration;
 use crate::error::ResourceError;
 
 /// The limits after which a reliable connection gives up.
+///
+/// ```no_run
+/// use longarm::Retry;
+///
+/// # fn example(domain: longarm::ProtectionDomain, cq: longarm::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
+/// let patient = Retry { count: 7, ..Retry::default() };
+/// let qp = domain.rc(&cq).retry(patient).build()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
     /// The time without an ACK after which a request is sent again. Rounded up to the next of
