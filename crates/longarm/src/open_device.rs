@@ -144,7 +144,12 @@ impl Device {
         &self.core.handle
     }
 
-    /// True if both are the same device.
+    /// True if both are the same device of the machine, opened once or twice.
+    pub(crate) fn names_same(&self, other: &Device) -> bool {
+        self.is_same(other) || (self.provider() == other.provider() && self.info().name == other.info().name)
+    }
+
+    /// True if both are one open device.
     pub(crate) fn is_same(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.core, &other.core)
     }

@@ -116,7 +116,9 @@ impl<S: Service> QpBuilder<S> {
     /// The addresses decide which device a connection needs: see
     /// [`Route::open_device`](crate::Route::open_device) and [`Incoming::open_device`](crate::Incoming::open_device).
     pub fn on(mut self, device: &Device) -> QpBuilder<S> {
-        self.resources.device = device.clone();
+        let own = self.resources.domain.device();
+        // A device of the system that is opened twice is two devices to its library.
+        self.resources.device = if own.names_same(device) { own.clone() } else { device.clone() };
         self
     }
 
