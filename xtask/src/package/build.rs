@@ -1,6 +1,7 @@
 //! The build that packages are made of: the command and the library, without symbols for debuggers.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -69,7 +70,8 @@ impl Build {
                 return Err(format!("strip {} failed: {status}", from.display()));
             }
         }
-        Ok(())
+        // Nobody executes a library.
+        fs::set_permissions(library, Permissions::from_mode(0o644)).map_err(cannot("write", library))
     }
 }
 

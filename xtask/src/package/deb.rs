@@ -9,6 +9,7 @@ use super::files::{self, cannot, version};
 use super::stage;
 use crate::run::root;
 
+const MAINTAINER: &str = "Longarm <longarm@localhost>";
 const DESCRIPTION: &str = "\
 RDMA on any machine, in user space
  Longarm runs unmodified programs that use libibverbs or librdmacm on a
@@ -54,10 +55,22 @@ fn adapt(usr: &Path) -> Result<(), String> {
     let documents = usr.join(stage::DOCUMENTS);
     let mut gzip = Command::new("gzip");
     let (pages, change_log) = (usr.join("share/man/man1"), documents.join("changelog"));
-    fs::rename(documents.join("CHANGELOG.md"), &change_log).map_err(cannot("write", &change_log))?;
+    files::write(&change_log, debian_change_log()?.as_bytes())?;
     let pages = fs::read_dir(&pages).map_err(cannot("read", &pages))?.flatten().map(|entry| entry.path());
     files::said(gzip.arg("-9n").args(pages).arg(&change_log))?;
     copyright(&documents)
+}
+
+/// A list of changes in Debian's format, which refers to ours.
+fn debian_change_log() -> Result<String, String> {
+    let time = format!("@{}", files::time()?);
+    let date = files::said(Command::new("date").args(["--utc", "--rfc-email", "--date", &time]))?;
+    let date = String::from_utf8_lossy(&date);
+    let version = version()?;
+    Ok(format!(
+        "longarm ({version}) unstable; urgency=medium\n\n  * CHANGELOG.md in this folder has the changes.\n\n -- \
+         {MAINTAINER}  {date}"
+    ))
 }
 
 /// The file that Debian's policy demands. Apache's text is part of every Debian, but not of other systems' images.
@@ -79,7 +92,7 @@ fn checksums(dir: &Path) -> Result<Vec<u8>, String> {
 
 fn control(build: &Build, kilobytes: &str) -> Result<String, String> {
     Ok(format!(
-        "Package: longarm\nVersion: {}\nArchitecture: {}\nMaintainer: Longarm <longarm@localhost>\nInstalled-Size: \
+        "Package: longarm\nVersion: {}\nArchitecture: {}\nMaintainer: {MAINTAINER}\nInstalled-Size: \
          {kilobytes}\nDepends: libc6 (>= {}), libgcc-s1\nSuggests: ibverbs-utils, rdmacm-utils, perftest, iproute2\n\
          Section: net\nPriority: optional\nDescription: {DESCRIPTION}\n",
         version()?,
