@@ -70,6 +70,9 @@ impl ProtectionDomain {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// If another program cuts the file meanwhile, peers read zeros beyond its end. For that Longarm's own device installs
+    /// a handler of SIGBUS and SIGSEGV, which passes other faults on. (A network card goes on with the old pages.)
+    ///
     /// # Errors
     /// If it has no bytes, or the device refuses to register it; the memory is freed then.
     pub fn expose_memory(&self, memory: impl OwnedMemory, access: Access) -> Result<MemoryRegion, ResourceError> {

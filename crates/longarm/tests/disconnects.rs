@@ -181,6 +181,12 @@ fn everything_can_go_to_other_threads() {
     fn check<T: Send + Sync + Unpin>() {}
     check::<Listener>();
     check::<longarm::Accept<'static, Rc>>();
+    check::<longarm::NextIncoming<'static, Rc>>();
+    check::<longarm::IncomingStream<'static, Rc>>();
+    check::<longarm::FindRoute>();
+    check::<longarm::Completions<'static>>();
+    check::<longarm::Endpoint<Connection>>();
+    check::<longarm::ScopedRegion>();
     check::<longarm::Incoming>();
     check::<longarm::Connecting<longarm::QpBuilder>>();
     check::<Connection>();

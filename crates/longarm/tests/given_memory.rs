@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{ALL, TestSide, in_own_network, pattern, rc_pair, two_sides};
+use common::{ALL, TestSide, has, in_own_network, on_hardware, pattern, rc_pair, two_sides};
 use longarm::{Access, KeyError, OwnedMemory, QueuePair, RemoteKey, Status};
 use testkit::TestDir;
 
@@ -93,6 +93,27 @@ fn a_mapped_file_is_read_and_changed_by_peers() {
         let mut in_file = [0; 9];
         file.read_exact_at(&mut in_file, 40_000).unwrap();
         assert_eq!(&in_file, b"by a peer");
+    });
+}
+
+#[test]
+fn a_mapped_file_that_is_cut_reads_as_zeros_beyond_its_end() {
+    let directory = TestDir::new("cut-file");
+    let path = directory.path().join("table");
+    std::fs::write(&path, vec![7; 50_000]).unwrap();
+    on_two_sides(|a, b| {
+        let (left, _right) = rc_pair(&a, &b);
+        let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        #[allow(unsafe_code)]
+        // SAFETY: the file is this test's. It cuts the file, which the mapping's user must bear.
+        let mapped = unsafe { memmap2::MmapMut::map_mut(&file).unwrap() };
+        let region = b.domain.expose_memory(mapped, ALL).unwrap();
+        file.set_len(4096).unwrap();
+        let seen = read(&left, &region.key());
+        if has(!on_hardware(), "cut files that read as zeros") {
+            assert!(seen[..4096].iter().all(|byte| *byte == 7) && seen[4096..].iter().all(|byte| *byte == 0));
+        }
+        assert_eq!(file.metadata().unwrap().len(), 4096);
     });
 }
 

@@ -11,18 +11,21 @@
 //!                                                no:  the handler that was set before
 //! ```
 //!
+//! The same holds for a mapped file that somebody has cut (SIGBUS): a page of zeros takes the place of each page beyond the
+//! end that an access needs, in this process only.
+//!
 //! Writes are lost with the page, reads return zeros. The page stays: it cannot be distinguished from one
 //! that the program has mapped there since.
 //!
 //! Differences from a card: if the program maps other memory at the same addresses while the key lives, the
 //! key leads to that memory. An access to memory that the program has made unreadable or read-only with
-//! mprotect(2) remains a fault. And if a program installs its own SIGSEGV handler later and keeps it, that
+//! mprotect(2) remains a fault. And if a program installs its own handler of SIGSEGV or SIGBUS later and keeps it, that
 //! handler gets these faults as well.
 
 use std::io;
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::calls;
 use crate::region::page_bytes;
@@ -30,8 +33,8 @@ use crate::table::{Chunks, is_accessed};
 
 mod fault;
 
-/// Installs a handler for SIGSEGV, so that a queue pair's access does not end this process when the program
-/// has unmapped the memory. The handler passes all other faults on.
+/// Installs a handler for SIGSEGV and SIGBUS. Then a queue pair's access does not end this process when the program has
+/// unmapped the memory, or somebody has cut the file that is mapped there. The handler passes all other faults on.
 ///
 /// # Errors
 /// The error of sigaction(2).
@@ -49,6 +52,8 @@ static PAGES: AtomicU64 = AtomicU64::new(0);
 static TABLES: AtomicPtr<TableNode> = AtomicPtr::new(ptr::null_mut());
 /// The number of threads that walk the list.
 static READERS: AtomicUsize = AtomicUsize::new(0);
+/// A thread replaces a page.
+static REPLACING: AtomicBool = AtomicBool::new(false);
 
 /// A list node for a table. It is reused, and never freed: a handler cannot wait for a lock.
 struct TableNode {
@@ -90,6 +95,7 @@ impl Drop for ListedTable {
 /// For the child of a fork, which has one thread.
 extern "C" fn reset_readers() {
     READERS.store(0, SeqCst);
+    REPLACING.store(false, SeqCst);
 }
 
 fn append(table: *mut Chunks) -> &'static TableNode {
@@ -113,12 +119,54 @@ fn nodes() -> impl Iterator<Item = &'static TableNode> {
 /// Puts a page where nothing is mapped, if an access to registered memory is in progress there. Makes only
 /// calls that a signal handler may make.
 fn put_page(address: usize) -> bool {
+    is_in_use(address) && map_zeros(address)
+}
+
+/// Puts a page in the place of one that has no contents, if an access to registered memory is in progress there.
+/// Makes only calls that a signal handler may make.
+fn replace_page(address: usize) -> bool {
+    if !is_in_use(address) {
+        return false;
+    }
+    while REPLACING.swap(true, SeqCst) {
+        std::hint::spin_loop();
+    }
+    // Another thread may have met the same page.
+    let replaced = has_contents(address) || replace_by_zeros(address);
+    REPLACING.store(false, SeqCst);
+    replaced
+}
+
+/// True if an access to registered memory is in progress at that address.
+fn is_in_use(address: usize) -> bool {
     READERS.fetch_add(1, SeqCst);
     let tables = nodes().map(|node| node.table.load(SeqCst));
     // SAFETY: `ListedTable::drop` takes a table from the list and then waits until `READERS` is zero.
     let ours = tables.filter_map(|table| unsafe { table.as_ref() }).any(|chunks| is_accessed(chunks, address));
     READERS.fetch_sub(1, SeqCst);
-    ours && map_zeros(address)
+    ours
+}
+
+/// True if the kernel can read the byte.
+fn has_contents(address: usize) -> bool {
+    let mut byte = 0u8;
+    let here = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+    let there = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(address), iov_len: 1 };
+    // SAFETY: the kernel checks both ranges; the first is a byte of this function.
+    unsafe { calls::process_vm_readv(libc::getpid(), &here, &there) == 1 }
+}
+
+fn replace_by_zeros(address: usize) -> bool {
+    let page = page_bytes();
+    let start = ptr::with_exposed_provenance_mut(address - address % page);
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: the page has no contents that could be lost, and an access to registered memory holds its range.
+    let mapped = unsafe { calls::mmap(start, page, rights, flags, -1, 0) };
+    if mapped == start {
+        PAGES.fetch_add(1, Relaxed);
+    }
+    mapped == start
 }
 
 fn map_zeros(address: usize) -> bool {

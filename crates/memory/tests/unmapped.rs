@@ -3,6 +3,9 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -22,11 +25,19 @@ struct Mapping(usize);
 
 impl Mapping {
     fn new() -> Mapping {
+        Mapping::with(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    }
+
+    fn of_file(file: &File) -> Mapping {
+        Mapping::with(libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn with(flags: c_int, fd: c_int) -> Mapping {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let flags = flags | libc::MAP_FIXED_NOREPLACE;
         let mapping = Mapping(NOWHERE.fetch_add(2 * BYTES, Relaxed));
         // SAFETY: a new mapping, at an address without one.
-        assert_eq!(unsafe { libc::mmap(mapping.ptr().cast(), BYTES, rights, flags, -1, 0) }, mapping.ptr().cast());
+        assert_eq!(unsafe { libc::mmap(mapping.ptr().cast(), BYTES, rights, flags, fd, 0) }, mapping.ptr().cast());
         mapping
     }
 
@@ -54,11 +65,15 @@ struct Fixture {
 impl Fixture {
     /// Memory filled with sevens.
     fn new(adopt: bool) -> Fixture {
-        let registry = Registry::new(7);
-        registry.set_adoption(if adopt { Adoption::Always } else { Adoption::Never });
         let mapping = Mapping::new();
         // SAFETY: writes the new mapping, which has this length.
         unsafe { mapping.ptr().write_bytes(7, BYTES) };
+        Fixture::of(mapping, adopt)
+    }
+
+    fn of(mapping: Mapping, adopt: bool) -> Fixture {
+        let registry = Registry::new(7);
+        registry.set_adoption(if adopt { Adoption::Always } else { Adoption::Never });
         let pd = registry.alloc_pd();
         // SAFETY: it stays mapped, except for the case under test.
         let keys =
@@ -177,6 +192,29 @@ fn mapped_pages_keep_their_contents() {
     let fixture = Fixture::new(false);
     fixture.mapping.unmap_part(8192, 4096);
     assert_eq!([8191, 8192, 12287, 12288].map(|offset| fixture.peek(offset)), [7, 0, 0, 7]);
+}
+
+#[test]
+fn accesses_to_a_file_that_was_cut_go_on() {
+    begin();
+    let name = std::env::temp_dir().join(format!("cut-{}", std::process::id()));
+    let file = File::options().read(true).write(true).create_new(true).open(&name).expect("a file");
+    std::fs::remove_file(&name).expect("only the descriptor remains");
+    file.write_all_at(&[7; BYTES], 0).expect("written");
+    let fixture = Fixture::of(Mapping::of_file(&file), false);
+    let before = unmapped_pages();
+    file.set_len(4096).expect("cut");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                assert_eq!([0, 4095, 4096, BYTES - 1].map(|offset| fixture.peek(offset)), [7, 7, 0, 0]);
+            });
+        }
+    });
+    assert!(unmapped_pages() - before >= 2);
+    let bytes = [3; 20];
+    fixture.registry.remote_write(fixture.who(), fixture.keys.rkey, fixture.at(8190), &bytes).expect("written");
+    assert_eq!(file.metadata().expect("metadata").len(), 4096, "the file stays as it is");
 }
 
 #[test]

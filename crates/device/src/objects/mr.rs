@@ -38,6 +38,7 @@ impl RegisteredMemory {
     ) -> Result<RegisteredMemory, Error> {
         let spec = MrSpec::new(pd.id(), region.ptr(), region.len_bytes(), access);
         let keys = if region.is_given() {
+            memory::survive_unmapping()?;
             // SAFETY: this value keeps the region until it is deregistered, or leaves it to its domain, which keeps it.
             // The region's owner allows no reference to its bytes but those of a piece, whose holder answers for them.
             unsafe { pd.registry().register(&spec) }?
