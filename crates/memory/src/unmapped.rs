@@ -33,8 +33,9 @@ use crate::table::{Chunks, is_accessed};
 
 mod fault;
 
-/// Installs a handler for SIGSEGV and SIGBUS. Then a queue pair's access does not end this process when the program has
-/// unmapped the memory, or somebody has cut the file that is mapped there. The handler passes all other faults on.
+/// Installs a handler for SIGSEGV and SIGBUS. Then a queue pair's access does not end this process where the program has
+/// unmapped the memory. The same holds where somebody has cut the file that is mapped. The handler passes all other
+/// faults on.
 ///
 /// # Errors
 /// The error of sigaction(2).
