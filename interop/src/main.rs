@@ -31,6 +31,7 @@ mod options;
 mod ready;
 mod run;
 mod speed;
+mod suites;
 mod tables;
 mod tally;
 mod trials;
@@ -68,7 +69,7 @@ fn perform(options: &InteropOptions) -> Result<(), String> {
         }
         other => other?,
     }
-    if options.speed.is_some() {
+    if options.speed.is_some() || options.suites.is_some() {
         lab::build_siw(&options.kernel);
     }
     namespace::enter(&lab::run_directory()?)

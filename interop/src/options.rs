@@ -29,6 +29,10 @@ pub(crate) struct InteropOptions {
     /// directory.
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) speed: Option<PathBuf>,
+    /// Also run the programs of this directory on the guest's rxe and siw: the test binaries of the crate `longarm` by
+    /// their names, its examples in `programs`, and the command `longarm`. `cargo xtask interop` makes it.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) suites: Option<PathBuf>,
     /// Only compare the packets of one address in a capture with those of an address in another capture.
     #[arg(long, num_args = 4, value_names = ["OURS", "ADDRESS", "GOLDEN", "ADDRESS"])]
     pub(crate) compare: Option<Vec<String>>,

@@ -10,7 +10,7 @@ use crate::local::Local;
 use crate::options::InteropOptions;
 use crate::tables::CaseGroup;
 use crate::tally::RunTally;
-use crate::{golden, namespace, tables, trials};
+use crate::{golden, namespace, suites, tables, trials};
 
 /// Longarm's device on the wire, and the guest's.
 const OURS: &str = "la_lab0";
@@ -41,6 +41,7 @@ pub(crate) fn all(options: &InteropOptions, run: &Path) -> Result<(), String> {
     }
     wire.set_mtu(ETHERNET)?;
     golden::all(&mut wire, options, run, &mut tally)?;
+    suites::all(&mut wire.guest, options, run, &mut tally)?;
     trials::all(&mut wire, options, &mut tally)?;
     tally.report(start)
 }

@@ -32,7 +32,8 @@ cargo xtask COMMAND
   prose           only checks that sentences of comments, documents and messages are short and name the actor
   examples        only checks that each public item of the Rust API has an example or leads to one
   tables          writes docs/compatibility.md from a run of the demo
-  interop [...]   runs programs against Linux Soft-RoCE in a virtual machine, as root;
+  interop [...]   runs programs against Linux Soft-RoCE in a virtual machine, and the crate's tests on the drivers
+                  there, as root;
                   --short: a few of them, --help: the rest
   compare [...]   measures Longarm beside UCX, perftest, iperf3 and sockets, and writes docs/performance.md;
                   --vm: also beside the kernel's rxe and siw in a virtual machine, as root;

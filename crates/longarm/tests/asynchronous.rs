@@ -16,14 +16,17 @@ use testkit::PATIENCE;
 const ROUNDS: u32 = 200;
 
 async fn serve(side: &TestSide, qp: &QueuePair) {
-    let mut buffer = side.empty(64);
+    let mut spare = side.empty(64);
+    let mut next = qp.recv(side.empty(64)).start();
     for _ in 0..ROUNDS {
-        let message = qp.recv(buffer).await.unwrap();
+        let message = next.await.unwrap();
+        // Before the answer: iWARP ends a connection whose message finds no buffer.
+        next = qp.recv(spare).start();
         let mut reply = message.into_buffer();
         reply.reverse();
-        buffer = qp.send(reply).await.unwrap();
-        let room = buffer.capacity();
-        buffer.set_len(room);
+        spare = qp.send(reply).await.unwrap();
+        let room = spare.capacity();
+        spare.set_len(room);
     }
 }
 
@@ -67,6 +70,9 @@ fn many_tasks_share_one_connection() {
             let (left, _right) = rc_pair(&a, &b);
             let region = b.domain.expose(8, ALL).unwrap();
             let (left, key) = (Arc::new(left), region.key());
+            if !has(a.device.capabilities().atomics, ATOMICS) {
+                return;
+            }
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             let mut seen: Vec<u64> = runtime.block_on(async {
                 let mut tasks = tokio::task::JoinSet::new();

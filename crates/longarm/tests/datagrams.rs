@@ -10,6 +10,18 @@ use testkit::PATIENCE;
 
 const GROUP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(239, 255, 0, 7));
 
+/// Two devices that have datagrams, and multicast if that is asked for. One that has none says so.
+fn two_with_datagrams(multicast: bool, test: impl FnOnce(TestSide, TestSide) + Send) {
+    two_sides(|a, b| {
+        let abilities = a.device.capabilities();
+        if !has(abilities.ud && (abilities.multicast || !multicast), DATAGRAMS) {
+            let error = a.domain.ud(&a.cq).build().unwrap_err().to_string();
+            return assert!(error.contains("no datagrams"), "{error}");
+        }
+        test(a, b);
+    });
+}
+
 fn endpoint(side: &TestSide) -> UdQueuePair {
     side.domain.ud(&side.cq).qkey(QKey(0x77)).build().unwrap()
 }
@@ -17,7 +29,7 @@ fn endpoint(side: &TestSide) -> UdQueuePair {
 #[test]
 fn a_datagram_tells_who_sent_it_and_can_be_answered() {
     in_own_network(|| {
-        two_sides(|a, b| {
+        two_with_datagrams(false, |a, b| {
             let (left, right) = (endpoint(&a), endpoint(&b));
             let question = right.recv(b.empty(64)).start();
             let answer = left.recv(a.empty(64)).start();
@@ -39,7 +51,7 @@ fn a_datagram_tells_who_sent_it_and_can_be_answered() {
 #[test]
 fn a_wrong_key_is_not_let_in() {
     in_own_network(|| {
-        two_sides(|a, b| {
+        two_with_datagrams(false, |a, b| {
             let (left, right) = (endpoint(&a), endpoint(&b));
             let message = right.recv(b.empty(64)).start();
             let stranger = AddressHandle::new(right.address_handle().gid(), right.qpn(), QKey(0x78));
@@ -54,7 +66,7 @@ fn a_wrong_key_is_not_let_in() {
 #[test]
 fn a_datagram_is_one_packet() {
     in_own_network(|| {
-        two_sides(|a, b| {
+        two_with_datagrams(false, |a, b| {
             let (left, right) = (endpoint(&a), endpoint(&b));
             let max = left.max_message_bytes() as usize;
             let message = right.recv(b.empty(max)).start();
@@ -72,7 +84,7 @@ fn a_datagram_is_one_packet() {
 #[test]
 fn a_group_reaches_its_members_until_they_leave() {
     in_own_network(|| {
-        two_sides(|a, b| {
+        two_with_datagrams(true, |a, b| {
             let (left, right) = (endpoint(&a), endpoint(&b));
             let membership = right.join(GROUP).unwrap();
             let group = membership.address_handle();
@@ -93,7 +105,7 @@ fn a_group_reaches_its_members_until_they_leave() {
 #[test]
 fn a_member_hears_itself() {
     in_own_network(|| {
-        two_sides(|a, _b| {
+        two_with_datagrams(true, |a, _b| {
             let left = endpoint(&a);
             let membership = left.join(GROUP).unwrap();
             let message = left.recv(a.empty(64)).start();

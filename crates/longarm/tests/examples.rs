@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use common::*;
+use longarm::{Capabilities, Device, Provider};
 use testkit::TestDir;
 
 /// The directory of examples that are built already, where there is no Cargo.
@@ -16,9 +17,43 @@ const EXAMPLES: &str = "LONGARM_TEST_EXAMPLES";
 /// Runs an example in this thread's network namespace, with a hub of its own, and returns what it
 /// says.
 fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    if on_hardware() && !arguments.contains(&"--with") {
+        return run_by_address(name, arguments);
+    }
     let place = TestDir::new(&format!("{name}{}", arguments.join("").replace('-', "")));
     let output = command(&place, name, arguments).envs(environment.iter().copied()).output().unwrap();
     checked(name, &output)
+}
+
+/// Runs both sides of an example at the device's address, with as many clients as its arguments name. Their words come
+/// before those of the other side.
+fn run_by_address(name: &str, arguments: &[&str]) -> String {
+    let place = TestDir::new(name);
+    let address = format!("{}:7473", here());
+    let start = |side: &str| {
+        let both = [&[side, &address], arguments].concat();
+        command(&place, name, &both).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let listening = start("--listen");
+    let counts = arguments.windows(2).find(|pair| ["--others", "--clients"].contains(&pair[0]));
+    let clients = counts.map_or(1, |pair| pair[1].parse().unwrap());
+    let said: Vec<String> = std::thread::scope(|scope| {
+        let call = || {
+            // The other side may not be there yet.
+            let mut outputs = (0..100).map(|_| start("--connect").wait_with_output().unwrap());
+            let is_early = |output: &Output| String::from_utf8_lossy(&output.stderr).contains("refused");
+            let output = outputs.find(|output| !is_early(output)).expect("the other side listens");
+            checked(name, &output)
+        };
+        let calling: Vec<_> = (0..clients).map(|_| scope.spawn(call)).collect();
+        calling.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    said.concat() + &checked(name, &listening.wait_with_output().unwrap())
+}
+
+/// Whether the device has these abilities; see [`has`].
+fn device_has(what: &str, ability: fn(Capabilities) -> bool) -> bool {
+    !on_hardware() || has(ability(Device::open_by(Provider::Verbs).unwrap().capabilities()), what)
 }
 
 /// An example with a hub in this directory.
@@ -73,6 +108,9 @@ fn round_trips_with_long_messages() {
 #[test]
 fn remote_counter() {
     in_own_network(|| {
+        if !device_has(ATOMICS, |abilities| abilities.atomics) {
+            return;
+        }
         let text = run("remote_counter", &["--others", "3", "--adds", "200"], &[]);
         assert_eq!(text.matches("says goodbye: 200").count(), 3, "{text}");
         assert_eq!(text.matches("added 200 times, and read ").count(), 3, "{text}");
@@ -83,6 +121,9 @@ fn remote_counter() {
 #[test]
 fn cas_lock() {
     in_own_network(|| {
+        if !device_has(ATOMICS, |abilities| abilities.atomics) {
+            return;
+        }
         let text = run("cas_lock", &["--clients", "3", "--turns", "50"], &[]);
         assert!(text.contains("3 clients, 50 turns each: the value is 150\n"), "{text}");
         assert_eq!(text.matches(": 50 turns, ").count(), 3, "{text}");
@@ -92,6 +133,9 @@ fn cas_lock() {
 #[test]
 fn ud_chat() {
     in_own_network(|| {
+        if !device_has(DATAGRAMS, |abilities| abilities.ud) {
+            return;
+        }
         let text = run("ud_chat", &["--name", "alice", "--with", "bob"], &[]);
         assert!(text.contains("bob: hello   ["), "{text}");
         assert!(text.contains("alice: hello to you   ["), "{text}");
@@ -101,10 +145,14 @@ fn ud_chat() {
 #[test]
 fn ud_chat_whispers_to_who_is_found() {
     in_own_network(|| {
+        if !device_has(DATAGRAMS, |abilities| abilities.ud) {
+            return;
+        }
         let place = TestDir::new("whisper");
+        let bobs = format!("{}:7471", here());
         let mut bob = command(&place, "ud_chat", &["--name", "bob", "--port", "7471", "--say", "hi", "--hear", "1"]);
         let bob = bob.stdout(Stdio::piped()).spawn().unwrap();
-        let whisper = ["--name", "alice", "--whisper", "127.0.0.1:7471", "--say", "a secret", "--hear", "0"];
+        let whisper = ["--name", "alice", "--whisper", &bobs, "--say", "a secret", "--hear", "0"];
         // The peer may not be there yet.
         let said = (0..100).find_map(|_| {
             let output = command(&place, "ud_chat", &whisper).output().unwrap();
@@ -128,6 +176,9 @@ fn async_echo() {
 #[test]
 fn faults_do_not_change_what_an_example_says() {
     in_own_network(|| {
+        if !device_has(INSTRUMENTS, |abilities| abilities.instruments) {
+            return;
+        }
         let faults = [("LONGARM_FAULTS", "seed=11,loss=0.05,dup=0.05,reorder=0.05")];
         let text = run("cas_lock", &["--clients", "2", "--turns", "40"], &faults);
         assert!(text.contains("2 clients, 40 turns each: the value is 80\n"), "{text}");

@@ -91,6 +91,14 @@ impl Qp {
         either!(self, qp => qp.modify(attr, mask))
     }
 
+    /// Notes that the connection manager of an iWARP device has made it ready to send.
+    pub fn is_connected_by_device(&self) {
+        match self {
+            Qp::Longarm(_) => {}
+            Qp::Verbs(qp) => qp.is_connected_by_device(),
+        }
+    }
+
     /// Posts a list of send work requests as one doorbell. The first that is refused ends the list.
     ///
     /// # Errors

@@ -1,26 +1,15 @@
 //! Completions of C in our words.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_int;
 
-use abi::{IBV_WC_GRH, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, ibv_wc};
+use abi::{IBV_WC_GRH, IBV_WC_WITH_IMM, ibv_wc};
 use transport::{Completion, CompletionOp, Status};
 use wire::{Qpn, RKey};
 
-/// The bits in the flags of a device's completions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WcFlags {
-    invalidated: c_uint,
-}
-
-impl WcFlags {
-    /// Those of `enum ibv_wc_flags`.
-    pub(crate) const USUAL: WcFlags = WcFlags { invalidated: IBV_WC_WITH_INV };
-    /// Linux rxe hands programs the kernel's flags (`IB_WC_WITH_INVALIDATE`), of which this one differs.
-    pub(crate) const SOFT_ROCE: WcFlags = WcFlags { invalidated: 1 << 2 };
-}
+use crate::quirks::DeviceQuirks;
 
 /// A completion in our words. Failed ones have no valid operation.
-pub(crate) fn of(wc: &ibv_wc, flags: WcFlags) -> Completion {
+pub(crate) fn of(wc: &ibv_wc, quirks: &DeviceQuirks) -> Completion {
     let has = |flag| wc.wc_flags & flag != 0;
     let qpn = |number: u32| Qpn::new(number & 0xff_ffff);
     Completion {
@@ -29,7 +18,7 @@ pub(crate) fn of(wc: &ibv_wc, flags: WcFlags) -> Completion {
         op: op(wc.opcode),
         byte_len: wc.byte_len,
         imm: has(IBV_WC_WITH_IMM).then_some(u32::from_be(wc.imm_data)),
-        invalidated: has(flags.invalidated).then_some(RKey(wc.imm_data)),
+        invalidated: has(quirks.invalidated_flag).then_some(RKey(wc.imm_data)),
         qpn: qpn(wc.qp_num),
         src_qpn: qpn(wc.src_qp),
         grh: has(IBV_WC_GRH),
@@ -73,24 +62,32 @@ fn op(number: c_int) -> CompletionOp {
 
 #[cfg(test)]
 mod tests {
-    use abi::Zeroed;
+    use abi::{IBV_WC_WITH_INV, Zeroed};
 
     use super::*;
+
+    fn usual() -> DeviceQuirks {
+        DeviceQuirks::of(0)
+    }
+
+    fn rxe() -> DeviceQuirks {
+        DeviceQuirks::of(0xff_ffff)
+    }
 
     #[test]
     fn immediate_data_is_in_host_order_and_keys_are_as_they_are() {
         let wc = ibv_wc { wc_flags: IBV_WC_WITH_IMM, imm_data: 7u32.to_be(), opcode: 128, ..ibv_wc::zeroed() };
-        let completion = of(&wc, WcFlags::USUAL);
+        let completion = of(&wc, &usual());
         assert_eq!((completion.imm, completion.invalidated, completion.op), (Some(7), None, CompletionOp::Recv));
-        let completion = of(&ibv_wc { wc_flags: IBV_WC_WITH_INV, imm_data: 7, ..wc }, WcFlags::USUAL);
+        let completion = of(&ibv_wc { wc_flags: IBV_WC_WITH_INV, imm_data: 7, ..wc }, &usual());
         assert_eq!((completion.imm, completion.invalidated), (None, Some(RKey(7))));
     }
 
     #[test]
     fn a_key_that_was_invalidated_is_told_by_the_flag_of_the_device() {
         let wc = ibv_wc { wc_flags: 1 << 2, imm_data: 7, opcode: 128, ..ibv_wc::zeroed() };
-        assert_eq!(of(&wc, WcFlags::SOFT_ROCE).invalidated, Some(RKey(7)));
-        assert_eq!(of(&wc, WcFlags::USUAL).invalidated, None, "it says that a checksum is right");
+        assert_eq!(of(&wc, &rxe()).invalidated, Some(RKey(7)));
+        assert_eq!(of(&wc, &usual()).invalidated, None, "it says that a checksum is right");
     }
 
     #[test]

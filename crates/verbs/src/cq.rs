@@ -16,8 +16,6 @@ use crate::failure::{check, last};
 
 /// Completions that one call of `ibv_poll_cq(3)` takes at most.
 const BATCH: usize = 32;
-/// Completion queues are made this large, if the device allows: many devices cannot resize them.
-const USUAL_CAPACITY: u32 = 8192;
 
 /// A completion queue. It is destroyed when its last clone and the queue pairs that use it are gone.
 #[derive(Clone, Debug)]
@@ -47,7 +45,8 @@ impl Cq {
     ) -> Result<Cq, Error> {
         let events = Arc::new(CqEvents::new(cookie, channel.cloned()));
         let key = device.reactor.enter(&events);
-        let made = Cq::create(device, capacity.max(USUAL_CAPACITY), key);
+        // Larger than asked for, if the device allows: many devices cannot resize them.
+        let made = Cq::create(device, capacity.max(device.quirks().usual_cqe), key);
         let made = made.or_else(|_| Cq::create(device, capacity, key));
         let cq = made.inspect_err(|_| device.reactor.leave(key))?;
         Ok(Cq { handle: Arc::new(OwnedCq { device: device.clone(), cq, key, events }) })
@@ -84,7 +83,7 @@ impl Cq {
                 poll(cq, room as c_int, batch.as_mut_ptr())
             };
             let count = usize::try_from(count).map_err(|_| CqError::Failed)?;
-            let completions = batch.iter().take(count).map(|wc| completion::of(wc, device.wc_flags()));
+            let completions = batch.iter().take(count).map(|wc| completion::of(wc, device.quirks()));
             out.extend(completions.inspect(|completion| {
                 if completion.status != Status::Success {
                     device.failures.report(completion.qpn.get(), completion.status, completion.vendor_err);
@@ -108,7 +107,7 @@ impl Cq {
         // SAFETY: the handle keeps its object, and its context's table of functions.
         let returned = unsafe {
             let arm = (*(*cq).context).ops.req_notify_cq.ok_or(CqError::Failed)?;
-            arm(cq, solicited_only.into())
+            arm(cq, (solicited_only && self.handle.device.quirks().tells_solicited).into())
         };
         if returned == 0 { Ok(()) } else { Err(CqError::Failed) }
     }
@@ -132,7 +131,15 @@ impl Cq {
     pub fn resize(&self, capacity: u32) -> Result<(), Error> {
         let capacity = c_int::try_from(capacity).map_err(|_| Error::Invalid("the queue cannot be that long"))?;
         // SAFETY: the handle keeps its object.
-        check("ibv_resize_cq", unsafe { (self.handle.device.library.ibv_resize_cq)(self.as_ptr(), capacity) })
+        let resized =
+            check("ibv_resize_cq", unsafe { (self.handle.device.library.ibv_resize_cq)(self.as_ptr(), capacity) });
+        match resized {
+            Err(Error::Call { error, .. }) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                let (asked, max) = (capacity.unsigned_abs().into(), self.capacity().into());
+                Err(Error::Limit { what: "completion queue size, on a device that cannot resize", asked, max })
+            }
+            other => other,
+        }
     }
 
     pub(crate) fn device(&self) -> &Arc<DeviceHandle> {

@@ -7,11 +7,11 @@ use ::device::{Capabilities, Limits};
 use abi::ibv_context;
 
 use crate::addresses::{self, GidEntry};
-use crate::completion::WcFlags;
 use crate::failure::FailureTable;
 use crate::info;
 use crate::library::Verbs;
 use crate::opened::OpenedContext;
+use crate::quirks::DeviceQuirks;
 use crate::reactor::Reactor;
 
 /// The part that all objects of the device keep.
@@ -24,7 +24,7 @@ pub(crate) struct DeviceHandle {
     is_iwarp: bool,
     limits: OnceLock<Limits>,
     capabilities: OnceLock<Capabilities>,
-    wc_flags: OnceLock<WcFlags>,
+    quirks: OnceLock<DeviceQuirks>,
 }
 
 impl DeviceHandle {
@@ -39,7 +39,7 @@ impl DeviceHandle {
             name: name.to_owned(),
             limits: OnceLock::new(),
             capabilities: OnceLock::new(),
-            wc_flags: OnceLock::new(),
+            quirks: OnceLock::new(),
         })
     }
 
@@ -53,10 +53,8 @@ impl DeviceHandle {
         *self.capabilities.get_or_init(find)
     }
 
-    /// The bits in the flags of its completions.
-    pub(crate) fn wc_flags(&self) -> WcFlags {
-        let find = || if info::is_soft_roce(self) { WcFlags::SOFT_ROCE } else { WcFlags::USUAL };
-        *self.wc_flags.get_or_init(find)
+    pub(crate) fn quirks(&self) -> &DeviceQuirks {
+        self.quirks.get_or_init(|| DeviceQuirks::of(info::vendor_id(self)))
     }
 
     pub(crate) fn context(&self) -> *mut ibv_context {

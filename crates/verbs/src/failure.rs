@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use device::{Error, OpenError};
@@ -31,16 +32,21 @@ pub(crate) fn not_loaded(error: LoadError) -> OpenError {
 
 /// The first failure of one queue pair.
 #[derive(Debug, Default)]
-pub(crate) struct FirstFailure(OnceLock<Reason>);
+pub(crate) struct FirstFailure {
+    reason: OnceLock<Reason>,
+    /// Whether requests were flushed. A device that names no cause (Linux siw) only does this.
+    has_flushed: AtomicBool,
+}
 
 impl FirstFailure {
     /// Notes a failure, unless one was noted before.
     pub(crate) fn note(&self, reason: Reason) {
-        let _ = self.0.set(reason);
+        let _ = self.reason.set(reason);
     }
 
     pub(crate) fn get(&self) -> Option<Reason> {
-        self.0.get().copied()
+        let by_device = || self.has_flushed.load(Relaxed).then_some(Reason::Device);
+        self.reason.get().copied().or_else(by_device)
     }
 }
 
@@ -67,10 +73,10 @@ impl FailureTable {
 
     /// Notes the status of a failed work request. Flushed ones are consequences, not causes.
     pub(crate) fn report(&self, qpn: u32, status: Status, vendor_err: u32) {
-        if status == Status::WorkRequestFlushed {
-            return;
+        let Some(failure) = self.queue_pairs.lock().get(&qpn).and_then(Weak::upgrade) else { return };
+        match status {
+            Status::WorkRequestFlushed => failure.has_flushed.store(true, Relaxed),
+            _ => failure.note(Reason::Reported { status, vendor_err }),
         }
-        let failure = self.queue_pairs.lock().get(&qpn).and_then(Weak::upgrade);
-        failure.inspect(|failure| failure.note(Reason::Reported { status, vendor_err }));
     }
 }

@@ -68,11 +68,9 @@ fn mtu(number: i32) -> Mtu {
     Mtu::ALL.into_iter().find(|mtu| *mtu as i32 == number).unwrap_or(Mtu::B1024)
 }
 
-/// Whether the device is Linux rxe.
-pub(crate) fn is_soft_roce(handle: &DeviceHandle) -> bool {
-    /// `RXE_VENDOR_ID` in the kernel's `drivers/infiniband/sw/rxe`.
-    const RXE: u32 = 0xff_ffff;
-    attributes(handle).vendor_id == RXE
+/// The vendor of the device, or of its driver.
+pub(crate) fn vendor_id(handle: &DeviceHandle) -> u32 {
+    attributes(handle).vendor_id
 }
 
 /// Megabits per second, of all lanes (IB specification 14.2.5.6).
@@ -107,6 +105,7 @@ pub(crate) fn limits(handle: &DeviceHandle) -> Limits {
         max_qp: count(attr.max_qp),
         max_qp_wr: count(attr.max_qp_wr),
         max_sge: count(attr.max_sge),
+        max_read_sge: count(attr.max_sge_rd),
         max_inline_bytes: 0,
         max_cq: count(attr.max_cq),
         max_cqe: count(attr.max_cqe),
@@ -142,6 +141,7 @@ pub(crate) fn capabilities(handle: &DeviceHandle) -> Capabilities {
         windows_2: window_2 && attr.max_mw > 0,
         shared_receive: attr.max_srq > 0,
         multicast: roce && attr.max_mcast_grp > 0,
+        solicited_events: handle.quirks().tells_solicited,
         ..Capabilities::NONE
     }
 }

@@ -42,6 +42,7 @@ mod opened;
 mod pd;
 mod qp;
 mod qp_attr;
+mod quirks;
 mod reactor;
 mod send;
 mod signal;

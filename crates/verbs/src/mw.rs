@@ -9,6 +9,7 @@ use device::{Error, MwType};
 use wire::RKey;
 
 use crate::failure::{check, last};
+use crate::info;
 use crate::pd::Pd;
 
 /// A memory window. The last clone frees it, bound or not.
@@ -31,6 +32,11 @@ unsafe impl Sync for OwnedMw {}
 
 impl Mw {
     pub(crate) fn new(pd: &Pd, mw_type: MwType) -> Result<Mw, Error> {
+        let abilities = pd.device().capabilities(|| info::capabilities(pd.device()));
+        let has = if mw_type == MwType::One { abilities.windows_1 } else { abilities.windows_2 };
+        if !has {
+            return Err(Error::Invalid("this device has no memory windows of this type"));
+        }
         // SAFETY: the handle keeps its object, an open context with its table of functions.
         let alloc = unsafe { (*pd.device().context()).ops.alloc_mw };
         let alloc = alloc.ok_or(Error::Invalid("this device has no memory windows"))?;

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-use ::device::{Error, Limits, PostFailure};
+use ::device::{Capabilities, Error, Limits, PostFailure};
 use abi::{Zeroed, ibv_gid, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 use parking_lot::{Mutex, RwLock};
 use transport::{AttrMask, QpAttr, QpCaps, QpCounters, QpState, QpType, Reason, RecvWr, SendWr};
@@ -15,7 +15,7 @@ use crate::device_handle::DeviceHandle;
 use crate::failure::{FirstFailure, check, last};
 use crate::groups::GroupMembership;
 use crate::pd::Pd;
-use crate::send::{self, PayloadRoom};
+use crate::send::{self, SendRules};
 use crate::srq::Srq;
 use crate::{info, qp_attr};
 
@@ -57,6 +57,14 @@ impl QpSpec<'_> {
     }
 }
 
+fn check_service(qp_type: QpType, abilities: &Capabilities) -> Result<(), Error> {
+    match qp_type {
+        QpType::Uc if !abilities.uc => Err(Error::Invalid("this device has no unreliable connections")),
+        QpType::Ud if !abilities.ud => Err(Error::Invalid("this device has no datagrams")),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses sizes above the device's limits.
 fn check_caps(caps: &QpCaps, limits: &Limits) -> Result<(), Error> {
     let sizes = [
@@ -86,8 +94,10 @@ struct OwnedQp {
     pd: Pd,
     qpn: Qpn,
     qp_type: QpType,
-    room: PayloadRoom,
+    rules: SendRules,
     failure: Arc<FirstFailure>,
+    /// The state that it was last taken to.
+    entered: Mutex<QpState>,
     /// UD: the groups that the host has joined for it.
     groups: Mutex<Vec<(Gid, GroupMembership)>>,
     /// They outlive the queue pair.
@@ -101,6 +111,8 @@ unsafe impl Sync for OwnedQp {}
 
 impl Qp {
     pub(crate) fn new(device: &Arc<DeviceHandle>, limits: &Limits, spec: &QpSpec<'_>) -> Result<Qp, Error> {
+        let abilities = device.capabilities(|| info::capabilities(device));
+        check_service(spec.qp_type, &abilities)?;
         spec.check(device)?;
         check_caps(&spec.caps, limits)?;
         let mut init = ibv_qp_init_attr {
@@ -123,8 +135,14 @@ impl Qp {
             pd: spec.pd.clone(),
             qpn: Qpn::new(number & 0xff_ffff),
             qp_type: spec.qp_type,
-            room: PayloadRoom { caps: spec.caps, message_bytes: longest_message(device, limits, spec.qp_type) },
+            rules: SendRules {
+                sizes: spec.caps,
+                message_bytes: longest_message(device, limits, spec.qp_type),
+                max_read_sge: limits.max_read_sge.min(spec.caps.max_send_sge),
+                abilities,
+            },
             failure: device.failures.enter(number),
+            entered: Mutex::new(QpState::Reset),
             groups: Mutex::default(),
             _queues: (spec.send_cq.clone(), spec.recv_cq.clone(), spec.srq.cloned()),
         };
@@ -166,12 +184,23 @@ impl Qp {
 
     /// The sizes that were asked for; the device may have given more.
     pub fn caps(&self) -> QpCaps {
-        self.handle.room.caps
+        self.handle.rules.sizes
     }
 
     /// Its state; Reset once it was destroyed.
     pub fn state(&self) -> QpState {
-        self.query(AttrMask::STATE).map_or(QpState::Reset, |attr| qp_attr::state(attr.qp_state))
+        let told = self.query(AttrMask::STATE).map(|attr| qp_attr::state(attr.qp_state));
+        match told {
+            // Linux siw tells no other.
+            Some(QpState::Reset) if self.handle.failure.get().is_some() => QpState::Error,
+            Some(QpState::Reset) => *self.handle.entered.lock(),
+            told => told.unwrap_or(QpState::Reset),
+        }
+    }
+
+    /// Notes that the connection manager of an iWARP device has taken it to RTS.
+    pub fn is_connected_by_device(&self) {
+        *self.handle.entered.lock() = QpState::Rts;
     }
 
     /// Changes attributes and state.
@@ -190,7 +219,11 @@ impl Qp {
             // SAFETY: `call` holds the queue pair.
             let returned = unsafe { (library.ibv_modify_qp)(qp, &mut attr_in_c, mask.bits() as c_int) };
             check("ibv_modify_qp", returned)
-        })
+        })?;
+        if mask.contains(AttrMask::STATE) {
+            *self.handle.entered.lock() = attr.state;
+        }
+        Ok(())
     }
 
     /// Posts a list of send work requests as one doorbell. The first that is refused ends the list.
@@ -200,8 +233,9 @@ impl Qp {
     pub fn post_send(&self, wrs: impl IntoIterator<Item = SendWr>) -> Result<(), PostFailure> {
         let qp = self.handle.qp.read();
         let qp = qp.ok_or(PostFailure { index: 0, error: Error::Destroyed("queue pair") })?;
+        self.handle.must_complete()?;
         // SAFETY: the lock keeps the queue pair.
-        unsafe { send::post(qp.as_ptr(), &self.handle.pd, &self.handle.room, wrs) }
+        unsafe { send::post(qp.as_ptr(), &self.handle.pd, &self.handle.rules, wrs) }
     }
 
     /// Posts a list of receive work requests; the first that is refused ends it.
@@ -211,6 +245,7 @@ impl Qp {
     pub fn post_recv(&self, wrs: impl IntoIterator<Item = RecvWr>) -> Result<(), PostFailure> {
         let qp = self.handle.qp.read();
         let qp = qp.ok_or(PostFailure { index: 0, error: Error::Destroyed("queue pair") })?;
+        self.handle.must_complete()?;
         // SAFETY: the lock keeps the queue pair, and that its context with the table of functions.
         let post = unsafe { (*(*qp.as_ptr()).context).ops.post_recv };
         let post = post.ok_or(PostFailure { index: 0, error: Error::Invalid("the device cannot receive") })?;
@@ -289,6 +324,18 @@ impl Qp {
 }
 
 impl OwnedQp {
+    /// Refuses requests that the device would never complete.
+    fn must_complete(&self) -> Result<(), PostFailure> {
+        if self.device.quirks().completes_late_requests {
+            return Ok(());
+        }
+        if *self.entered.lock() == QpState::Error || self.failure.get().is_some() {
+            let error = Error::Invalid("its connection has ended, and this device completes no request then");
+            return Err(PostFailure { index: 0, error });
+        }
+        Ok(())
+    }
+
     fn destroy(&self) -> Result<(), Error> {
         let mut place = self.qp.write();
         let qp = place.ok_or(Error::Destroyed("queue pair"))?;

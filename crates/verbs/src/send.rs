@@ -9,7 +9,7 @@ use abi::{
     IBV_WR_SEND_WITH_INV, Zeroed, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_qp, ibv_recv_wr, ibv_send_wr,
     ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
 };
-use device::{Error, PostFailure};
+use device::{Capabilities, Error, PostFailure};
 use smallvec::SmallVec;
 use transport::{AtomicOp, BindMw, Payload, PostError, QpCaps, RecvWr, RemoteAddr, SendOp, SendWr, Sge};
 
@@ -19,12 +19,15 @@ use crate::pd::Pd;
 /// `IBV_MW_TYPE_1`: bound by a call of its own, not by a work request of a list.
 const TYPE_1: c_int = abi::IBV_MW_TYPE_1;
 
-/// The room that a queue pair has for the payload of a send work request.
+/// The limits of a queue pair for its send work requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PayloadRoom {
-    pub(crate) caps: QpCaps,
+pub(crate) struct SendRules {
+    pub(crate) sizes: QpCaps,
     /// The longest message, in bytes; UD: the longest datagram.
     pub(crate) message_bytes: u64,
+    /// Entries of the list of a READ.
+    pub(crate) max_read_sge: u32,
+    pub(crate) abilities: Capabilities,
 }
 
 /// Posts send work requests in order.
@@ -37,13 +40,13 @@ pub(crate) struct PayloadRoom {
 pub(crate) unsafe fn post(
     qp: *mut ibv_qp,
     pd: &Pd,
-    room: &PayloadRoom,
+    rules: &SendRules,
     wrs: impl IntoIterator<Item = SendWr>,
 ) -> Result<(), PostFailure> {
     let wrs: SmallVec<[SendWr; 4]> = wrs.into_iter().collect();
     let (mut chain, mut first) = (SendChain::default(), 0);
     for (index, wr) in wrs.iter().enumerate() {
-        let translated = room.check(&wr.payload).and_then(|()| chain.push(wr, pd));
+        let translated = rules.check(wr).and_then(|()| chain.push(wr, pd));
         if !matches!(translated, Ok(Pushed::Entered)) {
             // SAFETY: the contract of `post`; the requests in the chain name bytes of `wrs`.
             unsafe { std::mem::take(&mut chain).post(qp) }.map_err(|failure| failure.after(first))?;
@@ -63,25 +66,37 @@ pub(crate) unsafe fn post(
     unsafe { chain.post(qp) }.map_err(|failure| failure.after(first))
 }
 
-impl PayloadRoom {
-    /// Refuses a payload that the queue pair was not made for, in better words than the device's EINVAL. Some devices
-    /// (Linux rxe) drop a datagram that is too long and report success.
-    fn check(&self, payload: &Payload) -> Result<(), Error> {
-        let PayloadRoom { caps, message_bytes } = self;
-        let bytes = match payload {
-            Payload::Inline(bytes) if bytes.len() > caps.max_inline_bytes as usize => {
-                return Err(PostError::InlineTooLong { max_bytes: caps.max_inline_bytes }.into());
+impl SendRules {
+    /// Refuses a request that the queue pair cannot carry out, in better words than the device's EINVAL. Linux rxe drops a
+    /// datagram that is too long and reports success.
+    fn check(&self, wr: &SendWr) -> Result<(), Error> {
+        self.check_operation(&wr.op)?;
+        let max_sge = if matches!(wr.op, SendOp::Read(_)) { self.max_read_sge } else { self.sizes.max_send_sge };
+        let bytes = match &wr.payload {
+            Payload::Inline(bytes) if bytes.len() > self.sizes.max_inline_bytes as usize => {
+                return Err(PostError::InlineTooLong { max_bytes: self.sizes.max_inline_bytes }.into());
             }
-            Payload::Sgl(sgl) if sgl.len() > caps.max_send_sge as usize => {
-                return Err(PostError::TooManySges { max: caps.max_send_sge }.into());
+            Payload::Sgl(sgl) if sgl.len() > max_sge as usize => {
+                return Err(PostError::TooManySges { max: max_sge }.into());
             }
             Payload::Inline(bytes) => bytes.len() as u64,
             Payload::Sgl(sgl) => sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum(),
         };
-        if bytes > *message_bytes {
-            return Err(PostError::MessageTooLong { max_bytes: *message_bytes }.into());
+        if bytes > self.message_bytes {
+            return Err(PostError::MessageTooLong { max_bytes: self.message_bytes }.into());
         }
         Ok(())
+    }
+
+    fn check_operation(&self, op: &SendOp) -> Result<(), Error> {
+        let missing = match op {
+            SendOp::SendImm(_) | SendOp::WriteImm(..) if !self.abilities.immediate => {
+                "this device has no immediate data"
+            }
+            SendOp::Atomic(..) if !self.abilities.atomics => "this device has no atomic operations",
+            _ => return Ok(()),
+        };
+        Err(Error::Invalid(missing))
     }
 }
 

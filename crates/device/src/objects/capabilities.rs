@@ -25,6 +25,8 @@ pub struct Capabilities {
     pub shared_receive: bool,
     /// Multicast groups.
     pub multicast: bool,
+    /// Events for solicited messages only. Where they are not there, each completion causes an event.
+    pub solicited_events: bool,
     /// ATOMIC WRITE.
     pub atomic_write: bool,
     /// FLUSH for global visibility.
@@ -49,6 +51,7 @@ impl Capabilities {
         windows_2: true,
         shared_receive: true,
         multicast: true,
+        solicited_events: true,
         atomic_write: true,
         flush: true,
         on_demand: true,
@@ -68,6 +71,7 @@ impl Capabilities {
         windows_2: false,
         shared_receive: false,
         multicast: false,
+        solicited_events: false,
         atomic_write: false,
         flush: false,
         on_demand: false,

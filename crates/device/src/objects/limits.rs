@@ -13,6 +13,8 @@ pub struct Limits {
     pub max_qp_wr: u32,
     /// Entries of a scatter/gather list.
     pub max_sge: u32,
+    /// Entries of that of a READ.
+    pub max_read_sge: u32,
     /// Bytes of inline data.
     pub max_inline_bytes: u32,
     /// Completion queues.
@@ -52,6 +54,7 @@ pub(crate) const LIMITS: Limits = Limits {
     max_qp: ::shm::MAX_SLOTS as u32 * crate::objects::table::NUMBERS,
     max_qp_wr: 1 << 16,
     max_sge: 32,
+    max_read_sge: 32,
     max_inline_bytes: 1024,
     max_cq: 1 << 18,
     max_cqe: 1 << 22,

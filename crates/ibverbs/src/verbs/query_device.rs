@@ -85,7 +85,7 @@ fn basic(info: &DeviceInfo, limits: &Limits) -> ibv_device_attr {
         | IBV_DEVICE_MEM_WINDOW_TYPE_2B
         | IBV_DEVICE_XRC;
     attr.max_sge = int(limits.max_sge);
-    attr.max_sge_rd = int(limits.max_sge);
+    attr.max_sge_rd = int(limits.max_read_sge);
     attr.max_cq = int(limits.max_cq);
     attr.max_cqe = int(limits.max_cqe);
     attr.max_mr = int(limits.max_mr);

@@ -58,6 +58,10 @@ pub enum ConnectError {
         /// The device that the connection needs.
         needed: String,
     },
+    /// The device (of iWARP) makes connections by address only: see [`connect`](crate::connect) and
+    /// [`Capabilities::by_address_only`](crate::Capabilities::by_address_only).
+    #[error("this device connects queue pairs by address only: use longarm::connect and a listener")]
+    ByAddressOnly,
     /// The peer asks for longer packets than the queue pair's builder allows.
     #[error("the peer asks for an MTU of {}, and this queue pair has one of {}", theirs.bytes(), ours.bytes())]
     Mtu {

@@ -1,5 +1,7 @@
 //! The queue pair states on the way to a connection, and to its end.
 
+use std::net::IpAddr;
+
 use transport::{AttrMask, Mtu, QpAttr, QpState};
 
 use super::ConnectionInfo;
@@ -79,15 +81,19 @@ impl QpConnector {
         send.rnr_retry = self.params.rnr_retry_count();
         self.qp.modify(&receive, receive_mask)?;
         self.qp.modify(&send, send_mask)?;
+        if !send_mask.contains(AttrMask::STATE) {
+            self.qp.is_connected_by_device();
+        }
         Ok(peer)
     }
 
     /// The peer of a connection that an iWARP device made. It tells no numbers.
-    pub(crate) fn connected_by_device(&self) -> ConnectionInfo {
+    pub(crate) fn connected_by_device(&self, peer: IpAddr) -> ConnectionInfo {
+        self.qp.is_connected_by_device();
         ConnectionInfo {
             service: self.qp.qp_type(),
             qpn: wire::Qpn::default(),
-            gid: wire::Gid::default(),
+            gid: peer.into(),
             first_psn: wire::Psn::default(),
             mtu: self.params.mtu,
             read_depth: self.params.read_depth,

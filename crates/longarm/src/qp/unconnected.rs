@@ -92,6 +92,9 @@ impl<S: Connected> Unconnected<S> {
         if ours != theirs {
             return Err(ConnectError::OtherService { ours, theirs });
         }
+        if self.device().capabilities().by_address_only {
+            return Err(ConnectError::ByAddressOnly);
+        }
         let source = self.core.source_for(peer.gid, self.gid);
         let source = source.ok_or(ConnectError::NoRoute { peer: peer.gid.ip() })?;
         self.connector().connect(self.receive_attributes(peer, source), self.send_attributes(peer))?;

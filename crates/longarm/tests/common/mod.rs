@@ -3,10 +3,14 @@
 #![allow(dead_code, reason = "each test uses part of it")]
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Deref;
 
-use longarm::service::{Connected, Uc};
-use longarm::{Access, Buffer, CompletionQueue, Device, ProtectionDomain, Provider, QpBuilder, QueuePair, Unconnected};
-use testkit::run_again;
+use longarm::service::{Connected, Rc, Uc};
+use longarm::{
+    Access, Buffer, CompletionQueue, Connection, Device, Failure, Listener, ProtectionDomain, Provider, QpBuilder,
+    QueuePair, Unconnected, WorkError,
+};
+use testkit::{PATIENCE, run_again};
 
 /// Set if the tests are to run on the machine's own device and network: its addresses, that of IPv4 and that of IPv6,
 /// with a comma between them. `cargo xtask interop` sets it, in its virtual machine.
@@ -82,6 +86,24 @@ pub(crate) fn has(there: bool, what: &str) -> bool {
     there
 }
 
+/// Abilities that some devices lack, in the words of [`has`].
+pub(crate) const ATOMICS: &str = "atomic operations";
+pub(crate) const BY_NUMBER: &str = "connecting by queue pair numbers";
+pub(crate) const DATAGRAMS: &str = "datagrams";
+pub(crate) const INSTRUMENTS: &str = "faults, captures and counters of packets";
+pub(crate) const UNRELIABLE: &str = "unreliable connections";
+/// Linux siw only flushes the requests of a connection whose peer has refused one.
+pub(crate) const REASONS: &str = "the reason of a failure, in completions";
+pub(crate) const IMMEDIATE: &str = "immediate data";
+
+/// Asserts that a request was refused before it was posted, with these words in the error.
+#[track_caller]
+pub(crate) fn refused<T>(result: Result<T, Failure>, words: &str) {
+    let failure = result.err().expect("it is refused");
+    assert!(matches!(failure.error(), WorkError::NotPosted(_)), "{failure}");
+    assert!(failure.to_string().contains(words), "{failure}");
+}
+
 /// Runs `test` in a network namespace of its own; on hardware in that of the process.
 pub(crate) fn in_own_network<F: FnOnce() + Send>(test: F) {
     if on_hardware() { test() } else { udp::testing::in_new_netns(test) }
@@ -104,14 +126,38 @@ pub(crate) fn on_system() -> bool {
     std::env::var("LONGARM_PROVIDER").is_ok_and(|provider| provider == "verbs")
 }
 
-/// Connects two queue pairs.
-pub(crate) fn join<S: Connected>(a: Unconnected<S>, b: Unconnected<S>) -> (QueuePair<S>, QueuePair<S>) {
-    let (to_a, to_b) = (a.connection_info(), b.connection_info());
-    (a.connect(&to_b).unwrap(), b.connect(&to_a).unwrap())
+/// A connected queue pair, with its connection if one was needed.
+pub(crate) enum TestQp<S: Connected = Rc> {
+    Told(QueuePair<S>),
+    ByAddress(Connection<S>),
+}
+
+impl<S: Connected> Deref for TestQp<S> {
+    type Target = QueuePair<S>;
+
+    fn deref(&self) -> &QueuePair<S> {
+        match self {
+            TestQp::Told(qp) => qp,
+            TestQp::ByAddress(connection) => connection,
+        }
+    }
+}
+
+/// Connects two queue pairs: they tell each other their numbers, or where devices allow only that, the first one
+/// connects by address.
+pub(crate) fn join<S: Connected>(a: Unconnected<S>, b: Unconnected<S>) -> (TestQp<S>, TestQp<S>) {
+    if !a.device().capabilities().by_address_only {
+        let (to_a, to_b) = (a.connection_info(), b.connection_info());
+        return (TestQp::Told(a.connect(&to_b).unwrap()), TestQp::Told(b.connect(&to_a).unwrap()));
+    }
+    let listener = Listener::<S>::bind_by(Provider::Verbs, any_port()).unwrap();
+    let calling = longarm::connect(listener.local_addr(), a, b"");
+    let server = listener.incoming().wait(PATIENCE).unwrap().accept(b, b"").wait(PATIENCE).unwrap();
+    (TestQp::ByAddress(calling.wait(PATIENCE).unwrap()), TestQp::ByAddress(server))
 }
 
 /// Two connected RC queue pairs.
-pub(crate) fn rc_pair(a: &TestSide, b: &TestSide) -> (QueuePair, QueuePair) {
+pub(crate) fn rc_pair(a: &TestSide, b: &TestSide) -> (TestQp, TestQp) {
     join(a.rc().build().unwrap(), b.rc().build().unwrap())
 }
 

@@ -128,6 +128,9 @@ impl Id {
     pub fn listen(&self, backlog: u32) -> Result<(), Error> {
         let listen = |id: &OwnedCmId| {
             let address = id.local_addr().ok_or(Error::State("it is not bound"))?;
+            if self.qp_type() != QpType::Rc && id.is_of_iwarp() {
+                return Err(Error::Invalid("iWARP devices have reliable connections only"));
+            }
             id.listen(backlog).map_err(|error| of_bind(error, address.ip()))
         };
         self.with(listen)

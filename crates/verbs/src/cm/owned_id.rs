@@ -12,7 +12,7 @@ use wire::Gid;
 
 use crate::addresses::gid_of;
 use crate::cm::channel::OwnedEventChannel;
-use crate::cm::context::gids;
+use crate::cm::context::{gids, is_of_infiniband};
 use crate::cm::error::check;
 use crate::cm::param;
 use crate::library::RdmaCm;
@@ -94,6 +94,12 @@ impl OwnedCmId {
     pub(super) fn context(&self) -> Option<NonNull<ibv_context>> {
         // SAFETY: the handle keeps its object.
         NonNull::new(unsafe { (*self.id.as_ptr()).verbs })
+    }
+
+    /// Whether it is bound to a device of iWARP.
+    pub(super) fn is_of_iwarp(&self) -> bool {
+        // SAFETY: the context is open as long as the id exists.
+        self.context().is_some_and(|context| unsafe { !is_of_infiniband(context) })
     }
 
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {

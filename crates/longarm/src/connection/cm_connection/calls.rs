@@ -1,7 +1,7 @@
 //! Calls of the connection manager.
 
 use ::connect::ConnParam;
-use transport::{QpState, QpType};
+use transport::{AttrMask, QpState, QpType};
 
 use super::{CmConnection, PeerEndpoint, PeerReply};
 use crate::address::AddressHandle;
@@ -92,10 +92,15 @@ impl CmConnection {
         let attr = |state| self.id.qp_attr(state).map_err(|error| self.late(error));
         let receive = attr(QpState::Rtr)?;
         let (ours, theirs) = (connector.params().mtu, receive.0.path_mtu);
-        match theirs <= ours {
-            true => Ok(connector.connect(receive, attr(QpState::Rts)?)?),
-            false => Err(ConnectError::Mtu { ours, theirs }),
+        if theirs > ours {
+            return Err(ConnectError::Mtu { ours, theirs });
         }
+        let has_path = receive.1.contains(AttrMask::AV);
+        let mut info = connector.connect(receive, attr(QpState::Rts)?)?;
+        if !has_path {
+            info.gid = self.peer.ip().into();
+        }
+        Ok(info)
     }
 }
 

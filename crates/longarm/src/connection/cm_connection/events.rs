@@ -38,7 +38,7 @@ impl CmConnection {
             progress.connector.clone().filter(|_| progress.reply.is_none())
         };
         let reply = by_device.map(|connector| PeerReply {
-            endpoint: PeerEndpoint::Connected(connector.connected_by_device()),
+            endpoint: PeerEndpoint::Connected(connector.connected_by_device(self.peer.ip())),
             private_data: reply.private_data,
         });
         self.enter(CmPhase::Up, reply);

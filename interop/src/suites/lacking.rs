@@ -1,0 +1,92 @@
+//! The abilities that the devices lack, test by test.
+
+/// A device that the suites run on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SuiteDevice {
+    /// Longarm's own, by its `libibverbs.so.1`. These runs are in `crates/cli/tests/provider.rs`.
+    #[allow(dead_code, reason = "only the document names it")]
+    Own,
+    Rxe,
+    Siw,
+}
+
+impl SuiteDevice {
+    /// Its name in the guest.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            SuiteDevice::Own => "la_lo",
+            SuiteDevice::Rxe => "rxe0",
+            SuiteDevice::Siw => "siw0",
+        }
+    }
+}
+
+/// A line that a test prints on some devices.
+pub(crate) struct Lacking {
+    pub(crate) suite: &'static str,
+    pub(crate) test: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) on: &'static [SuiteDevice],
+}
+
+/// The commands of `longarm` that run, before the option for the address.
+pub(crate) const COMMANDS: [&str; 3] =
+    ["perf send --size 64 --rounds 200", "perf write --size 65536 --seconds 0.5", "demo --verify-only --dir /tmp/demo"];
+
+use SuiteDevice::{Own, Rxe, Siw};
+
+const fn row(suite: &'static str, test: &'static str, what: &'static str, on: &'static [SuiteDevice]) -> Lacking {
+    Lacking { suite, test, what, on }
+}
+
+/// In the order in which each test prints them.
+#[rustfmt::skip]
+pub(crate) const LACKING: &[Lacking] = &[
+    row("operations", "atomic_writes_and_flushes", "ATOMIC WRITE and FLUSH", &[Own, Rxe, Siw]),
+    row("operations", "a_batch_goes_out_in_order", "atomic operations", &[Siw]),
+    row("operations", "a_revoked_key_is_refused_and_the_reason_is_told", "the reason of a failure, in completions", &[Siw]),
+    row("operations", "atomics_need_no_memory_of_the_caller_however_many", "atomic operations", &[Siw]),
+    row("operations", "atomics_return_the_old_value", "atomic operations", &[Siw]),
+    row("operations", "send_variants", "immediate data", &[Siw]),
+    row("operations", "unreliable_connections_send_and_write", "unreliable connections", &[Siw]),
+    row("operations", "write_and_read_without_the_owner", "READ into several buffers", &[Siw]),
+    row("operations", "write_with_imm_tells_the_owner", "immediate data", &[Siw]),
+    row("promise", "a_peer_that_is_gone_is_reported_in_bounded_time_with_the_reason", "repetitions that the program limits", &[Siw]),
+    row("connections", "ipv6_and_its_wildcard", "IPv4 at the wildcard address of IPv6", &[Siw]),
+    row("connections", "the_addresses_decide_on_the_device", "a second interface, and a host there", &[Rxe, Siw]),
+    row("connections", "two_hosts", "a second interface, and a host there", &[Rxe, Siw]),
+    row("connections", "a_missing_listener_is_known_immediately", "unreliable connections", &[Siw]),
+    row("connections", "a_port_is_in_use_until_its_listener_goes", "ports of other services", &[Siw]),
+    row("connections", "an_unreliable_connection", "unreliable connections", &[Siw]),
+    row("connections", "datagrams_find_their_way", "datagrams", &[Siw]),
+    row("connections", "the_smaller_mtu_and_read_depth_are_agreed", "an MTU and a read depth that both ends agree on", &[Siw]),
+    row("connections", "two_ends_hand_each_other_bytes_and_then_messages", "the number of the peer's queue pair", &[Siw]),
+    row("connecting", "a_capture_is_written", "faults, captures and counters of packets", &[Own, Rxe, Siw]),
+    row("connecting", "faults_are_survived_and_can_be_switched_off", "faults, captures and counters of packets", &[Own, Rxe, Siw]),
+    row("connecting", "two_hosts_talk_over_the_addresses_that_were_chosen", "a second interface, and a host there", &[Rxe, Siw]),
+    row("connecting", "ends_that_do_not_fit_are_told_apart", "unreliable connections", &[Siw]),
+    row("connecting", "ends_that_do_not_fit_are_told_apart", "connecting by queue pair numbers", &[Siw]),
+    row("connecting", "ipv6_is_used_when_asked_for", "connecting by queue pair numbers", &[Siw]),
+    row("datagrams", "a_datagram_is_one_packet", "datagrams", &[Siw]),
+    row("datagrams", "a_datagram_tells_who_sent_it_and_can_be_answered", "datagrams", &[Siw]),
+    row("datagrams", "a_group_reaches_its_members_until_they_leave", "datagrams", &[Siw]),
+    row("datagrams", "a_member_hears_itself", "datagrams", &[Siw]),
+    row("datagrams", "a_wrong_key_is_not_let_in", "datagrams", &[Siw]),
+    row("asynchronous", "a_refused_request_is_an_event_of_the_queue_pair_that_refused_it", "an event for a request that was refused", &[Rxe, Siw]),
+    row("asynchronous", "many_tasks_share_one_connection", "atomic operations", &[Siw]),
+    row("polling", "a_solicited_message_is_noticed_and_another_is_not", "events for solicited messages only", &[Siw]),
+    row("polling", "unsignaled_requests_before_a_failure_succeeded_and_those_behind_are_flushed", "the reason of a failure, in completions", &[Siw]),
+    row("sharing", "a_peer_can_give_a_window_back_with_its_answer", "memory windows", &[Siw]),
+    row("sharing", "a_window_opens_part_of_a_region_until_it_is_unbound", "memory windows", &[Siw]),
+    row("sharing", "dropping_a_window_revokes_its_key_at_once", "memory windows", &[Siw]),
+    row("sharing", "windows_lie_within_their_region", "memory windows", &[Siw]),
+    row("accepting", "unreliable_connections_are_accepted_too", "unreliable connections", &[Siw]),
+    row("examples", "faults_do_not_change_what_an_example_says", "faults, captures and counters of packets", &[Rxe, Siw]),
+    row("examples", "cas_lock", "atomic operations", &[Siw]),
+    row("examples", "remote_counter", "atomic operations", &[Siw]),
+    row("examples", "ud_chat", "datagrams", &[Siw]),
+    row("examples", "ud_chat_whispers_to_who_is_found", "datagrams", &[Siw]),
+    row("longarm", "perf send --size 64 --rounds 200", "connecting by queue pair numbers", &[Siw]),
+    row("longarm", "perf write --size 65536 --seconds 0.5", "connecting by queue pair numbers", &[Siw]),
+    row("longarm", "demo --verify-only --dir /tmp/demo", "connecting by queue pair numbers", &[Siw]),
+];
