@@ -3,7 +3,7 @@
 use crate::run::{exists, run, run_with};
 
 /// A program or a file, and the package that contains it.
-const NEEDED: [(&str, &str); 27] = [
+const NEEDED: [(&str, &str); 28] = [
     ("tshark", "tshark"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -18,6 +18,7 @@ const NEEDED: [(&str, &str); 27] = [
     ("valgrind", "valgrind"),
     ("iperf3", "iperf3"),
     ("curl", "curl"),
+    ("redis-server", "redis-server"),
     ("openssl", "openssl"),
     ("mpirun", "openmpi-bin"),
     ("mpicc", "libopenmpi-dev"),

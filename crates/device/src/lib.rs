@@ -92,5 +92,5 @@ pub use memory::{MwType, Region, Span, advise, set_advice_watched, survive_unmap
 pub use transport::{
     Access, AddressVector, AtomicOp, AttrMask, BindMw, Completion, CompletionOp, FlushLevel, FlushPlacement, LKey,
     ModifyError, Mtu, Payload, PostError, QpAttr, QpCaps, QpCounters, QpEvent, QpState, QpType, Reason, RecvWr,
-    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Status, UdDestination,
+    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Status, UdDestination, WriteAtOnce,
 };

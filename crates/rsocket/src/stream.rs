@@ -8,12 +8,14 @@
 //!    flow                the protocol's part: credits, buffers, messages
 //!    endpoint            queue pair and memory
 //!  sending · mapping     the sending half: turns, pieces, mapped buffers
+//!  at_once · source      pieces for a peer on this host; the caller's bytes
 //!  receiving             the receiving half
 //!  joining · closing     calls that make and end a connection
 //!  guard · waiting_tasks the lock, and the tasks that wait for the state
 //!  tasks                 calls of tasks, which never wait
 //! ```
 
+mod at_once;
 mod closing;
 mod core;
 mod endpoint;
@@ -28,6 +30,7 @@ mod receiving;
 mod revents;
 mod sending;
 mod shared;
+mod source;
 pub(crate) mod tasks;
 mod waiting_tasks;
 mod work;

@@ -58,6 +58,7 @@ pub use network::{RecvMeta, Transmit};
 pub use qp::Qp;
 pub use queue::recv::RecvQueue;
 pub use reason::Reason;
+pub use shm::write_at_once::WriteAtOnce;
 pub use time::Time;
 pub use wire::{FlushLevel, FlushPlacement};
 pub use wr::{AddressVector, Payload, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Sgl, UdDestination};

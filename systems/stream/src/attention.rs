@@ -8,7 +8,7 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 /// News within so many times the time of looking is news that comes often.
-const OFTEN: u32 = 20;
+const OFTEN: u32 = 10;
 
 /// The rule for one direction of a stream.
 #[derive(Debug)]

@@ -10,10 +10,11 @@ use crate::listener::RdmaListener;
 use crate::stream::RdmaStream;
 
 /// The time for which a task looks for news itself, unless told otherwise: longer than a round trip on one host.
-const BUSY_POLL: Duration = Duration::from_micros(50);
+const BUSY_POLL: Duration = Duration::from_micros(100);
 const BACKLOG: u32 = 1024;
 /// Bytes of each buffer, unless told otherwise.
-const BUFFER_BYTES: u32 = 256 << 10;
+const SEND_BYTES: u32 = 256 << 10;
+const RECV_BYTES: u32 = 512 << 10;
 
 /// Makes streams and listeners of its sizes.
 ///
@@ -35,11 +36,8 @@ pub struct StreamConfig {
 
 impl Default for StreamConfig {
     fn default() -> StreamConfig {
-        let settings = TaskSettings {
-            send_buffer_bytes: Some(BUFFER_BYTES),
-            recv_buffer_bytes: Some(BUFFER_BYTES),
-            keepalive: None,
-        };
+        let settings =
+            TaskSettings { send_buffer_bytes: Some(SEND_BYTES), recv_buffer_bytes: Some(RECV_BYTES), keepalive: None };
         let alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
         StreamConfig { settings, busy_poll: if alone { Duration::ZERO } else { BUSY_POLL }, backlog: BACKLOG }
     }
@@ -59,7 +57,7 @@ impl StreamConfig {
         self
     }
 
-    /// Bytes of the buffer that the peer fills before it must wait: 4 KiB to 1 GiB, usually 256 KiB.
+    /// Bytes of the buffer that the peer fills before it must wait: 4 KiB to 1 GiB, usually 512 KiB.
     #[must_use]
     pub fn recv_buffer(mut self, bytes: u32) -> StreamConfig {
         self.settings.recv_buffer_bytes = Some(bytes);
@@ -74,7 +72,7 @@ impl StreamConfig {
         self
     }
 
-    /// The time for which a task without news looks again at each turn of its executor, usually 50 µs. Then it waits for
+    /// The time for which a task without news looks again at each turn of its executor, usually 100 µs. Then it waits for
     /// the device's thread to wake it. Other tasks run meanwhile. More is faster where answers take longer,
     /// and takes more of the processor. Zero turns it off. It turns itself off for streams that it does not help.
     #[must_use]

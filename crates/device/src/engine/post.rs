@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use transport::{RecvWr, SendWr};
+use transport::{RecvWr, RemoteAddr, SendWr, WriteAtOnce};
 
 use crate::clock;
 use crate::engine::Engine;
@@ -52,6 +52,20 @@ impl Engine {
         }
         // Otherwise all requests have completed while they were posted, and nothing follows from that.
         posted
+    }
+
+    /// Executes a WRITE of bytes that no key names, if that is possible at once.
+    pub(crate) fn write_at_once(
+        &self,
+        entry: &Arc<QpEntry>,
+        bytes: &[u8],
+        to: RemoteAddr,
+        scratch: &mut ThreadScratch,
+    ) -> WriteAtOnce {
+        let mut cell = entry.lock();
+        let Some(live) = cell.live.as_mut() else { return WriteAtOnce::Refused };
+        let (qp, mut host) = live.hosted(&self.services, entry, &mut scratch.path.notices);
+        qp.write_at_once(bytes, to, &mut host)
     }
 
     /// Sends the frames of requests that could not complete while they were posted.

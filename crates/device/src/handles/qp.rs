@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use transport::{
-    AttrMask, Mtu, PdId, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, SendWr, Tuning,
+    AttrMask, Mtu, PdId, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, RemoteAddr, SendWr,
+    Tuning, WriteAtOnce,
 };
 use wire::{Gid, Qpn};
 
@@ -191,6 +192,16 @@ impl Qp {
         let QpHandle { engine, entry, .. } = &*self.handle;
         engine.check().map_err(|error| PostFailure { index: 0, error })?;
         engine.with_scratch(|scratch| engine.post_send(entry, wrs, scratch))
+    }
+
+    /// Executes a WRITE of bytes that need not be registered, if that is possible at once: the peer is on this host,
+    /// its memory is mapped here, and nothing is before it. It has no completion.
+    pub fn write_at_once(&self, bytes: &[u8], to: RemoteAddr) -> WriteAtOnce {
+        let QpHandle { engine, entry, .. } = &*self.handle;
+        if engine.check().is_err() {
+            return WriteAtOnce::Refused;
+        }
+        engine.with_scratch(|scratch| engine.write_at_once(entry, bytes, to, scratch))
     }
 
     /// Posts a list of receive work requests; the first that is refused ends it.

@@ -122,6 +122,12 @@ impl ShmPath for ShmEndpoint {
         Ok(())
     }
 
+    fn write_bytes(&self, bytes: &[u8], to: RemoteAddr) -> Result<(), ShmError> {
+        self.write_bytes_there(bytes, to)?;
+        self.tally.add(DirectAccess::Write);
+        Ok(())
+    }
+
     #[inline]
     fn read(&self, memory: &Registry, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), ShmError> {
         self.read_there(memory, pd, sgl, len_bytes, from)?;

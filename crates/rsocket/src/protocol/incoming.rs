@@ -81,6 +81,11 @@ impl ReceiveBuffer {
         self.ready > 0
     }
 
+    /// The number of bytes to read.
+    pub(crate) fn ready_bytes(&self) -> u32 {
+        self.ready
+    }
+
     /// The bytes to read, in order, as positions and lengths; the second is empty unless they wrap around.
     pub(crate) fn readable(&self, max: usize) -> [(u32, u32); 2] {
         let len = u32::try_from(max).unwrap_or(u32::MAX).min(self.ready);

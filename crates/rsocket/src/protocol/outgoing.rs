@@ -65,6 +65,11 @@ impl SendBudget {
         self.target.len
     }
 
+    /// The rest of the buffer that is being filled.
+    pub(crate) fn target(&self) -> PeerBuffer {
+        self.target
+    }
+
     /// Takes the place of `len` bytes in the peer's buffer, a slot and a credit.
     pub(crate) fn send_data(&mut self, len: u32) -> PeerBuffer {
         self.send();

@@ -15,6 +15,8 @@ use crate::settings::Settings;
 
 /// Completions taken at a time.
 const BATCH: usize = 64;
+/// Bytes whose copy takes longer than a poll.
+const MUCH_BYTES: u32 = 16 << 10;
 
 /// The phase of a stream socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +64,8 @@ pub(crate) struct StreamState {
     pub(super) cut_off: bool,
     /// The message that tells the peer of the end, until there is a slot for it.
     pub(super) farewell: Option<StreamMessage>,
+    /// The task that sends waits until everything that was sent is complete.
+    pub(super) behind_others: bool,
     pub(super) tasks: WaitingTasks,
     armed: bool,
     taken: Vec<Completion>,
@@ -82,6 +86,7 @@ impl StreamState {
             flow: None,
             cut_off: false,
             farewell: None,
+            behind_others: false,
             tasks: WaitingTasks::default(),
             armed: false,
             taken: Vec::new(),
@@ -101,6 +106,11 @@ impl StreamState {
     /// True if there is data to read.
     pub(super) fn has_data(&self) -> bool {
         self.flow.as_ref().is_some_and(|flow| flow.incoming.is_ready())
+    }
+
+    /// True if there is so much to read that it takes longer than a poll.
+    fn has_much(&self) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.incoming.ready_bytes() >= MUCH_BYTES)
     }
 
     /// True if data can be sent.
@@ -188,31 +198,38 @@ impl StreamState {
 
     fn pump_completions(&mut self, drive: bool) -> bool {
         let (Some(endpoint), Some(_)) = (self.endpoint.clone(), &self.flow) else { return false };
-        if !drive && !endpoint.has_completions() {
-            return false;
-        }
-        if endpoint.take_events() {
+        if drive && endpoint.take_events() {
             self.armed = false;
         }
-        let mut taken = std::mem::take(&mut self.taken);
         let mut news = false;
-        loop {
-            let polled = endpoint.poll(&mut taken, BATCH);
-            news |= !taken.is_empty();
-            taken.iter().for_each(|completion| self.completed(completion));
-            let full = taken.len() == BATCH;
-            taken.clear();
-            self.check(polled.map(drop));
-            if !full || !(drive || endpoint.has_completions()) {
+        while drive || endpoint.has_completions() {
+            let count = self.take_completions(&endpoint);
+            news |= count > 0;
+            if count < BATCH {
                 break;
             }
         }
-        self.taken = taken;
+        if drive && news && self.has_much() {
+            // The ACK leaves with this poll, before the bytes are copied.
+            self.take_completions(&endpoint);
+        }
         if news && self.is_connected() {
             let replenished = self.flow.as_mut().map_or(Ok(()), StreamFlow::replenish);
             self.check(replenished);
         }
         news
+    }
+
+    /// Polls once, and handles the completions. Returns their number.
+    fn take_completions(&mut self, endpoint: &StreamEndpoint) -> usize {
+        let mut taken = std::mem::take(&mut self.taken);
+        let polled = endpoint.poll(&mut taken, BATCH);
+        taken.iter().for_each(|completion| self.completed(completion));
+        let count = taken.len();
+        taken.clear();
+        self.taken = taken;
+        self.check(polled.map(drop));
+        count
     }
 
     fn completed(&mut self, completion: &Completion) {

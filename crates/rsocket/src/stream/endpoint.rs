@@ -6,7 +6,7 @@ use std::task::Waker;
 use connect::Id;
 use device::{
     Access, CompChannel, Completion, Cq, Mr, Payload, Pd, Qp, QpCaps, QpSpec, QpState, QpType, RKey, RecvWr,
-    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Span,
+    RemoteAddr, SendFlags, SendOp, SendWr, Sge, Sgl, Span, WriteAtOnce,
 };
 use smallvec::SmallVec;
 
@@ -177,6 +177,11 @@ impl StreamEndpoint {
         };
         let (wr_id, flags) = (work.encode(), SendFlags::empty());
         Ok(self.qp.post_send([SendWr { wr_id, op, flags, payload, datagram: None, xrc_srq: None }])?)
+    }
+
+    /// Writes bytes of the caller's to the peer at once, if that is possible.
+    pub(super) fn write_at_once(&self, bytes: &[u8], to: PeerBuffer) -> WriteAtOnce {
+        self.qp.write_at_once(bytes, RemoteAddr { addr: to.addr, rkey: RKey(to.key) })
     }
 
     /// The next buffer of the peer's, if it has put one into that entry of the list. The entry is

@@ -3,13 +3,14 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use device::{Payload, Span};
 use parking_lot::Mutex;
 
+use super::at_once::{AtOnce, send_at_once};
 use super::core::StreamState;
-use super::endpoint::{StreamEndpoint, inline};
+use super::endpoint::StreamEndpoint;
 use super::mapping::MappedBuffers;
 use super::shared::SharedStream;
+use super::source::SendSource;
 use super::work::StreamWork;
 use crate::errno::{Errno, Result};
 use crate::protocol::buffer::PeerBuffer;
@@ -33,6 +34,11 @@ impl StreamSender {
     /// Sends; fewer bytes than asked if patience ends, or the connection.
     pub(super) fn send(&self, stream: &SharedStream, parts: &[IoSlice<'_>], flags: i32) -> Result<usize> {
         self.send_each(stream, parts, flags, |source, patience| send_pieces(stream, source, patience))
+    }
+
+    /// Sends the bytes that there is room for. Never waits.
+    pub(super) fn send_now(&self, stream: &SharedStream, parts: &[IoSlice<'_>]) -> Result<usize> {
+        self.send_each(stream, parts, libc::MSG_DONTWAIT, |source, _| send_pieces_now(stream, source))
     }
 
     /// Writes into the memory that the peer has mapped at `offset`. Writes fewer bytes if its mappings,
@@ -70,14 +76,41 @@ impl StreamSender {
 fn send_pieces(stream: &SharedStream, source: &mut SendSource<'_, '_>, patience: CallPatience) -> Result<()> {
     let mut longest = FIRST_PIECE;
     while source.left > 0 {
-        let mut state = stream.writable(patience, StreamState::can_send_data)?;
-        let room = SendRoom::for_data(&mut state, source.left, longest).ok_or(Errno::INVAL)?;
-        drop(state);
-        longest = LONGEST_PIECE.min(2 * longest);
-        let message = Some(StreamMessage::Data(room.to.len));
-        send_piece(stream, source, &room, message)?;
+        if send_at_once(stream, source)? != AtOnce::Sent {
+            send_data(stream, source, longest, patience)?;
+            longest = LONGEST_PIECE.min(2 * longest);
+        }
     }
     Ok(())
+}
+
+/// The same for tasks, which rather wait for earlier pieces than copy twice.
+fn send_pieces_now(stream: &SharedStream, source: &mut SendSource<'_, '_>) -> Result<()> {
+    while source.left > 0 {
+        match send_at_once(stream, source)? {
+            AtOnce::Sent => {}
+            AtOnce::Later => {
+                stream.lock().behind_others = true;
+                return Err(Errno::AGAIN);
+            }
+            AtOnce::No => send_data(stream, source, LONGEST_PIECE, CallPatience::NONE)?,
+        }
+    }
+    Ok(())
+}
+
+/// Sends the next piece by way of the send buffer.
+fn send_data(
+    stream: &SharedStream,
+    source: &mut SendSource<'_, '_>,
+    longest: u32,
+    patience: CallPatience,
+) -> Result<()> {
+    let mut state = stream.writable(patience, StreamState::can_send_data)?;
+    let room = SendRoom::for_data(&mut state, source.left, longest).ok_or(Errno::INVAL)?;
+    drop(state);
+    let message = Some(StreamMessage::Data(room.to.len));
+    send_piece(stream, source, &room, message)
 }
 
 /// Copies a piece and sends it off. A failure here breaks the connection: its place is taken.
@@ -120,66 +153,6 @@ fn write_pieces(
         send_piece(stream, source, &room, None)?;
     }
     Ok(())
-}
-
-/// Bytes of the caller's, in several places, of which some were taken.
-struct SendSource<'a, 'b> {
-    parts: &'a [IoSlice<'b>],
-    /// Taken from the first part.
-    taken: usize,
-    left: usize,
-}
-
-impl<'a, 'b> SendSource<'a, 'b> {
-    fn new(parts: &'a [IoSlice<'b>]) -> SendSource<'a, 'b> {
-        let left = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
-        SendSource { parts, taken: 0, left }
-    }
-
-    /// Copies the next bytes out, a span full.
-    fn copy(&mut self, mut to: Span<'_>) {
-        while let Some((first, rest)) = self.parts.split_first()
-            && to.len_bytes() > 0
-        {
-            let bytes = &first[self.taken..];
-            let len = bytes.len().min(to.len_bytes());
-            if let (Some(head), Some(tail)) = (to.part(0, len), to.part(len, to.len_bytes() - len)) {
-                head.write(&bytes[..len]);
-                to = tail;
-            }
-            self.took(len);
-            if len == bytes.len() {
-                (self.parts, self.taken) = (rest, 0);
-            }
-        }
-    }
-
-    /// The next bytes as they go with a request.
-    fn take(&mut self, len: usize) -> Payload {
-        if let Some(bytes) = self.parts.first().and_then(|first| first.get(self.taken..self.taken + len)) {
-            let payload = inline(bytes);
-            self.took(len);
-            return payload;
-        }
-        let mut bytes = Vec::with_capacity(len);
-        while let Some((first, rest)) = self.parts.split_first()
-            && bytes.len() < len
-        {
-            let piece = &first[self.taken..];
-            let piece = &piece[..piece.len().min(len - bytes.len())];
-            bytes.extend_from_slice(piece);
-            self.took(piece.len());
-            if self.taken == first.len() {
-                (self.parts, self.taken) = (rest, 0);
-            }
-        }
-        inline(&bytes)
-    }
-
-    fn took(&mut self, len: usize) {
-        self.taken += len;
-        self.left -= len;
-    }
 }
 
 /// Room for a piece: where it waits, if it does, and where it goes.

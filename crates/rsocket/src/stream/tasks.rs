@@ -82,7 +82,7 @@ impl StreamSocket {
     /// Sends as many bytes as there is room for. `EAGAIN` without any.
     pub(crate) fn send_now(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         self.open_now()?;
-        self.sender.send(&self.shared, parts, libc::MSG_DONTWAIT)
+        self.sender.send_now(&self.shared, parts)
     }
 
     /// `EAGAIN` while the connection is being made; an error if it was not.

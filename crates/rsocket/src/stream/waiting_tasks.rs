@@ -64,7 +64,7 @@ impl StreamState {
         match want {
             TaskWant::Open => true,
             TaskWant::Read => self.has_data() || !self.readable,
-            TaskWant::Write => !self.writable || self.can_send_data(),
+            TaskWant::Write => !self.writable || self.can_send_data() && self.may_go_on(),
             TaskWant::End if !self.is_connected() => true,
             TaskWant::End if self.farewell.is_some() => self.has_control_slot(),
             TaskWant::End => self.is_all_sent(),
@@ -84,6 +84,13 @@ impl StreamState {
             }
         }
         due
+    }
+
+    /// Whether the sending task has its turn.
+    fn may_go_on(&mut self) -> bool {
+        let may = !self.behind_others || self.is_all_sent();
+        self.behind_others &= !may;
+        may
     }
 
     pub(super) fn has_control_slot(&self) -> bool {

@@ -20,10 +20,11 @@ use crate::memory::{Access, PdId};
 use crate::qp_core::QpCore;
 use crate::reason::Reason;
 use crate::shm::ShmQp;
+use crate::shm::write_at_once::WriteAtOnce;
 use crate::state;
 use crate::time::Time;
 use crate::wire_qp::WireQp;
-use crate::wr::{AddressVector, RecvWr, SendWr};
+use crate::wr::{AddressVector, RecvWr, RemoteAddr, SendWr};
 
 /// The path to the peer.
 #[derive(Debug)]
@@ -199,6 +200,15 @@ impl Qp {
         };
         self.core.sq.push(wr, mtu);
         Ok(())
+    }
+
+    /// Executes a WRITE of bytes that no key of ours names, if that is possible at once: the peer is on this host, its
+    /// memory is mapped here, and nothing is before it. It has no completion.
+    pub fn write_at_once(&mut self, bytes: &[u8], to: RemoteAddr, host: &mut impl Host) -> WriteAtOnce {
+        match &mut self.path {
+            QpPath::Shm(shm) if self.core.qp_type == QpType::Rc => shm.write_at_once(&mut self.core, bytes, to, host),
+            _ => WriteAtOnce::Refused,
+        }
     }
 
     fn flush_posted(&mut self, wr: &SendWr, host: &mut impl Host) {

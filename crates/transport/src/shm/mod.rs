@@ -24,6 +24,7 @@ pub mod remote_op;
 mod requester;
 mod responder;
 mod wait;
+pub(crate) mod write_at_once;
 
 use crate::attr::{QpAttr, QpState};
 use crate::drop::DropReason;
@@ -32,11 +33,12 @@ use crate::host::{Host, QpEvent};
 use crate::qp_core::QpCore;
 use crate::state;
 use crate::time::Time;
-use crate::wr::SendWr;
+use crate::wr::{RemoteAddr, SendWr};
 use frame::{FrameHead, FrameKind};
 use path::{ReceivedBody, SendBody, ShmError, ShmPath};
 use requester::ShmRequester;
 use responder::ShmResponder;
+use write_at_once::WriteAtOnce;
 
 /// The part of a queue pair that has its peer on this host.
 #[derive(Debug, Default)]
@@ -104,6 +106,20 @@ impl ShmQp {
     #[inline]
     pub(crate) fn execute_inline(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut impl Host) -> bool {
         !self.responder.has_answer() && self.requester.execute_inline(core, wr, host)
+    }
+
+    /// Executes a WRITE of bytes that no key names, if nothing is before it.
+    pub(crate) fn write_at_once(
+        &mut self,
+        core: &mut QpCore,
+        bytes: &[u8],
+        to: RemoteAddr,
+        host: &mut impl Host,
+    ) -> WriteAtOnce {
+        match self.responder.has_answer() {
+            true => WriteAtOnce::Later,
+            false => self.requester.write_at_once(core, bytes, to, host),
+        }
     }
 
     /// Sends and executes until the queue is empty or has to wait; a waiting ACK leaves too, if `with_acks`.

@@ -112,6 +112,14 @@ pub trait ShmPath {
     /// See [`ShmError`]; nothing was written then, unless the peer took its memory away meanwhile.
     fn write(&self, memory: &Self::Memory, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), ShmError>;
 
+    /// Executes a WRITE of bytes that no key of ours names.
+    ///
+    /// # Errors
+    /// See [`ShmError`]; [`ShmError::NeedsFrame`] wherever it is not one copy to mapped memory.
+    fn write_bytes(&self, _bytes: &[u8], _to: RemoteAddr) -> Result<(), ShmError> {
+        Err(ShmError::NeedsFrame)
+    }
+
     /// Executes a READ into a list of ours. One of no bytes needs no key, but a queue pair that allows it.
     ///
     /// # Errors

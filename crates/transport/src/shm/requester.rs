@@ -15,6 +15,7 @@ use super::nak::{nak_code, remote_refusal};
 use super::path::{ReceivedBody, SendBody, ShmError, ShmPath};
 use super::remote_op::{REMOTE_OP_BYTES, RemoteOp};
 use super::wait::ShmWait;
+use super::write_at_once::WriteAtOnce;
 use crate::attr::{QpState, QpType};
 use crate::drop::DropReason;
 use crate::failure::QpFailure;
@@ -111,8 +112,7 @@ impl ShmRequester {
     /// Executes a checked request, if that is possible at once. True if it needs no place in the queue.
     #[inline]
     pub(crate) fn execute_inline(&mut self, core: &mut QpCore, wr: &SendWr, host: &mut impl Host) -> bool {
-        let is_idle = !self.wait.is_on() && self.blocked.is_none() && self.failure.is_none();
-        if !core.sq.is_empty() || core.state() != QpState::Rts || !is_idle {
+        if !self.is_idle(core) {
             return false;
         }
         match inline::execute(core, wr, host) {
@@ -128,6 +128,37 @@ impl ShmRequester {
                 true
             }
         }
+    }
+
+    /// Executes a WRITE of bytes that no key names, if that is possible at once.
+    pub(crate) fn write_at_once(
+        &mut self,
+        core: &mut QpCore,
+        bytes: &[u8],
+        to: RemoteAddr,
+        host: &mut impl Host,
+    ) -> WriteAtOnce {
+        if !self.is_idle(core) {
+            return WriteAtOnce::Later;
+        }
+        let written = path(host).and_then(|path| match path.is_recorded() {
+            true => Err(ShmError::NeedsFrame),
+            false => path.write_bytes(bytes, to),
+        });
+        if written.is_err() {
+            return WriteAtOnce::Refused;
+        }
+        core.counters.tx_packets += 1;
+        core.counters.tx_bytes += bytes.len() as u64;
+        self.wait.progress();
+        WriteAtOnce::Done
+    }
+
+    /// Whether a request would be the first, and nothing keeps it from being executed.
+    #[inline]
+    fn is_idle(&self, core: &QpCore) -> bool {
+        let is_free = !self.wait.is_on() && self.blocked.is_none() && self.failure.is_none();
+        core.sq.is_empty() && core.state() == QpState::Rts && is_free
     }
 
     /// Whether the next WQE may begin.

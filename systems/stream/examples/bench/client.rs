@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use longarm_stream::StreamConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
@@ -16,7 +17,7 @@ const AT_ONCE: u32 = 64;
 
 /// Measures one transport.
 pub(crate) async fn ask(options: &Options, transport: Transport, address: &str) -> io::Result<Vec<Row>> {
-    let asked = Asked { transport, address: address.to_owned() };
+    let asked = Asked { transport, address: address.to_owned(), config: options.config() };
     let mut rows = Vec::new();
     for question in &options.only {
         match question {
@@ -36,6 +37,7 @@ pub(crate) async fn ask(options: &Options, transport: Transport, address: &str) 
 struct Asked {
     transport: Transport,
     address: String,
+    config: StreamConfig,
 }
 
 impl Asked {
@@ -45,13 +47,13 @@ impl Asked {
 
     /// The processor time of both processes so far.
     async fn processor_ns(&self) -> io::Result<u64> {
-        let mut stream = self.transport.connect(&self.address).await?;
+        let mut stream = self.transport.connect(&self.address, &self.config).await?;
         stream.write_u8(TIME).await?;
         Ok(stream.read_u64().await? + processor_ns())
     }
 
     async fn latency(&self, rounds: u32, size: u32) -> io::Result<Vec<Row>> {
-        let mut stream = self.transport.connect(&self.address).await?;
+        let mut stream = self.transport.connect(&self.address, &self.config).await?;
         stream.write_u8(ECHO).await?;
         stream.write_u32(size).await?;
         let mut message = vec![7; size as usize];
@@ -79,7 +81,7 @@ impl Asked {
 
     async fn bandwidth(&self, write_bytes: usize, stream_bytes: u64) -> io::Result<Vec<Row>> {
         let before = self.processor_ns().await?;
-        let mut stream = self.transport.connect(&self.address).await?;
+        let mut stream = self.transport.connect(&self.address, &self.config).await?;
         let bytes = vec![7; write_bytes];
         stream.write_u8(SINK).await?;
         let start = Instant::now();
@@ -109,7 +111,7 @@ impl Asked {
             }
             let asked = self.clone();
             joining.spawn(async move {
-                let mut stream = asked.transport.connect(&asked.address).await?;
+                let mut stream = asked.transport.connect(&asked.address, &asked.config).await?;
                 stream.write_u8(ECHO).await?;
                 stream.write_u32(1).await?;
                 stream.write_u8(1).await?;

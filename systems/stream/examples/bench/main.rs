@@ -16,8 +16,10 @@ mod transport;
 
 use std::io;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use longarm_stream::StreamConfig;
 
 use self::report::Row;
 use self::transport::Transport;
@@ -47,6 +49,12 @@ struct Options {
     /// Measures so often, and shows the medians
     #[arg(long, default_value_t = 3)]
     repeat: u32,
+    /// The time for which a task of a stream looks for news itself, in microseconds
+    #[arg(long)]
+    busy_poll_us: Option<u64>,
+    /// Bytes of a stream's receive buffer
+    #[arg(long)]
+    recv_buffer: Option<u32>,
     /// Serve; for the process that this one starts
     #[arg(long, hide = true)]
     serve: Option<Transport>,
@@ -65,13 +73,27 @@ enum Question {
     Connections,
 }
 
+impl Options {
+    fn config(&self) -> StreamConfig {
+        let mut config = StreamConfig::new();
+        if let Some(time) = self.busy_poll_us {
+            config = config.busy_poll(Duration::from_micros(time));
+        }
+        if let Some(bytes) = self.recv_buffer {
+            config = config.recv_buffer(bytes);
+        }
+        config
+    }
+}
+
 fn main() -> io::Result<()> {
     let options = Options::parse();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match (options.serve, &options.ask) {
-        (Some(transport), _) => runtime.block_on(server::serve(transport)),
+        (Some(transport), _) => runtime.block_on(server::serve(transport, &options.config())),
         (None, Some(address)) => {
-            let rows = runtime.block_on(client::ask(&options, options.transports[0], address))?;
+            let transport = *options.transports.last().ok_or_else(|| io::Error::other("no transport"))?;
+            let rows = runtime.block_on(client::ask(&options, transport, address))?;
             rows.iter().for_each(|row| println!("{row}"));
             Ok(())
         }
@@ -120,7 +142,7 @@ struct Served(Child);
 impl Served {
     fn start(transport: Transport) -> io::Result<Served> {
         let mut command = this_program(transport)?;
-        command.args(["--serve", transport.name()]).stdout(Stdio::piped());
+        command.args(std::env::args().skip(1)).args(["--serve", transport.name()]).stdout(Stdio::piped());
         Ok(Served(command.spawn()?))
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use longarm_stream::StreamConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::report::processor_ns;
@@ -14,8 +15,8 @@ pub(crate) const SINK: u8 = b'S';
 /// Tell the processor time of this process.
 pub(crate) const TIME: u8 = b'T';
 
-pub(crate) async fn serve(transport: Transport) -> io::Result<()> {
-    let (listener, address) = transport.listen().await?;
+pub(crate) async fn serve(transport: Transport, config: &StreamConfig) -> io::Result<()> {
+    let (listener, address) = transport.listen(config).await?;
     println!("{address}");
     loop {
         let stream = listener.accept().await?;

@@ -3,7 +3,7 @@
 use std::io;
 
 use clap::ValueEnum;
-use longarm_stream::{RdmaListener, RdmaStream};
+use longarm_stream::{RdmaListener, StreamConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -42,7 +42,7 @@ impl Transport {
         }
     }
 
-    pub(crate) async fn connect(self, address: &str) -> io::Result<Box<dyn AnyStream>> {
+    pub(crate) async fn connect(self, address: &str, config: &StreamConfig) -> io::Result<Box<dyn AnyStream>> {
         Ok(match self {
             Transport::Tcp => {
                 let stream = TcpStream::connect(address).await?;
@@ -50,12 +50,12 @@ impl Transport {
                 Box::new(stream)
             }
             Transport::Unix => Box::new(UnixStream::connect(address).await?),
-            Transport::Wire | Transport::Rdma => Box::new(RdmaStream::connect(address).await?),
+            Transport::Wire | Transport::Rdma => Box::new(config.connect(address).await?),
         })
     }
 
     /// Listens; also the address to connect to.
-    pub(crate) async fn listen(self) -> io::Result<(AnyListener, String)> {
+    pub(crate) async fn listen(self, config: &StreamConfig) -> io::Result<(AnyListener, String)> {
         Ok(match self {
             Transport::Tcp => {
                 let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -69,7 +69,7 @@ impl Transport {
                 (AnyListener::Unix(listener), address)
             }
             Transport::Wire | Transport::Rdma => {
-                let listener = RdmaListener::bind("127.0.0.1:0").await?;
+                let listener = config.bind("127.0.0.1:0").await?;
                 let address = listener.local_addr()?.to_string();
                 (AnyListener::Rdma(listener), address)
             }

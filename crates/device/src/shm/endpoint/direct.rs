@@ -60,6 +60,23 @@ impl ShmEndpoint {
         }
     }
 
+    /// Writes bytes of ours to mapped memory of the peer.
+    pub(crate) fn write_bytes_there(&self, bytes: &[u8], to: RemoteAddr) -> Result<(), ShmError> {
+        let _hazard = self.enter()?;
+        let mut recent = self.recent.borrow_mut();
+        let qp = recent.queue_pair(self.link.peer(), self.theirs, self.ours, Access::REMOTE_WRITE)?;
+        if self.link.is_own() || bytes.is_empty() {
+            return Err(ShmError::NeedsFrame);
+        }
+        match recent.range(&self.link, &qp, to, bytes.len() as u64, Access::REMOTE_WRITE)? {
+            PeerMemory::Mapped(object, at) if object.is_writable() => {
+                object.span().part(at, bytes.len()).ok_or(ShmError::NeedsFrame)?.write(bytes);
+                Ok(())
+            }
+            PeerMemory::Mapped(..) | PeerMemory::Far(_) => Err(ShmError::NeedsFrame),
+        }
+    }
+
     #[inline]
     pub(crate) fn read_there(
         &self,
