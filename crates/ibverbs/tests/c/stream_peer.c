@@ -84,7 +84,8 @@ int main(int argc, char **argv)
 		call(argv[2]);
 	} else {
 		int fd = called(argv[2]);
-		CHECK(rsend(fd, "x", 1, 0) == 1);
+		char last;
+		CHECK(rsend(fd, "x", 1, 0) == 1 && rrecv(fd, &last, 1, 0) == 1);
 		raise(SIGKILL);
 	}
 	return 0;

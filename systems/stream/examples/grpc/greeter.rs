@@ -127,7 +127,7 @@ pub mod greeter_client {
 pub mod greeter_server {
     #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
     use tonic::codegen::*;
-    /// Generated trait containing gRPC methods that should be implemented for use with GreeterServer.
+    /// Generated trait containing gRPC methods that should be implemented for use with `GreeterServer`.
     #[async_trait]
     pub trait Greeter: std::marker::Send + std::marker::Sync + 'static {
         /// One greeting.
