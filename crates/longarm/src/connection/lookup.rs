@@ -123,7 +123,7 @@ impl Lookup {
     /// If nobody answers in time, or the answer is no.
     pub fn wait(mut self, timeout: Duration) -> Result<UdPeer, ConnectError> {
         let done = park(timeout, |task| Pin::new(&mut self).poll(task));
-        done.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.to, timeout }))
+        done.unwrap_or(Err(ConnectError::TimedOut { who: self.to, timeout }))
     }
 }
 
