@@ -81,6 +81,7 @@ pub(crate) const LACKING: &[Lacking] = &[
     row("sharing", "dropping_a_window_revokes_its_key_at_once", "memory windows", &[Siw]),
     row("sharing", "windows_lie_within_their_region", "memory windows", &[Siw]),
     row("accepting", "unreliable_connections_are_accepted_too", "unreliable connections", &[Siw]),
+    row("given_memory", "a_mapped_file_that_is_cut_reads_as_zeros_beyond_its_end", "cut files that read as zeros", &[Rxe, Siw]),
     row("examples", "faults_do_not_change_what_an_example_says", "faults, captures and counters of packets", &[Rxe, Siw]),
     row("examples", "cas_lock", "atomic operations", &[Siw]),
     row("examples", "remote_counter", "atomic operations", &[Siw]),
