@@ -88,7 +88,6 @@ pub(crate) const LACKING: &[Lacking] = &[
     row("given_memory", "borrowed_memory_is_the_callers_again_after_the_scope", "the reason of a failure, in completions", &[Siw]),
     row("given_memory", "a_panic_ends_the_scope_too", "the reason of a failure, in completions", &[Siw]),
     row("accepting", "unreliable_connections_are_accepted_too", "unreliable connections", &[Siw]),
-    row("given_memory", "a_mapped_file_that_is_cut_reads_as_zeros_beyond_its_end", "cut files that read as zeros", &[Rxe, Siw]),
     row("examples", "faults_do_not_change_what_an_example_says", "faults, captures and counters of packets", &[Rxe, Siw]),
     row("examples", "cas_lock", "atomic operations", &[Siw]),
     row("examples", "remote_counter", "atomic operations", &[Siw]),

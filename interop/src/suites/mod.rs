@@ -10,6 +10,8 @@ mod guest_runs;
 mod lacking;
 
 pub(crate) use guest_runs::all;
+#[cfg(test)]
+pub(crate) use lacking::Lacking;
 pub(crate) use lacking::{COMMANDS, LACKING, SuiteDevice};
 
 /// The suites, in the order in which they run. Those with `true` are part of the short run.
