@@ -33,6 +33,12 @@ fn number(endpoint: &Endpoint<Connection>) -> u8 {
     endpoint.recv(endpoint.allocate(64).unwrap()).wait(PATIENCE).unwrap()[0]
 }
 
+fn each_has_sent_its_number(accepted: &[Endpoint<Connection>]) {
+    let mut numbers: Vec<_> = accepted.iter().map(number).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..CLIENTS as u8));
+}
+
 fn all_end(clients: Vec<thread::JoinHandle<()>>) {
     clients.into_iter().for_each(|client| client.join().unwrap());
 }
@@ -46,9 +52,7 @@ fn connections_are_accepted_as_they_come() {
         let listener = Listener::bind(any_port()).unwrap();
         let clients = clients(listener.local_addr());
         let accepted: Vec<_> = (0..CLIENTS).map(|_| listener.accept().wait(PATIENCE).unwrap()).collect();
-        let mut numbers: Vec<_> = accepted.iter().map(number).collect();
-        numbers.sort_unstable();
-        assert!(numbers.into_iter().eq(0..CLIENTS as u8));
+        each_has_sent_its_number(&accepted);
         assert!(listener.accept().wait(Duration::from_millis(50)).is_err(), "nobody else came");
         drop(accepted);
         all_end(clients);
@@ -69,9 +73,7 @@ fn a_dropped_accept_loses_no_connection() {
             accepted.extend(listener.accept().now_or_never().map(Result::unwrap));
             accepted.len() == CLIENTS
         });
-        let mut numbers: Vec<_> = accepted.iter().map(number).collect();
-        numbers.sort_unstable();
-        assert!(numbers.into_iter().eq(0..CLIENTS as u8));
+        each_has_sent_its_number(&accepted);
         drop(accepted);
         all_end(clients);
     });
@@ -100,9 +102,7 @@ fn two_tasks_share_a_listener_though_one_gives_up() {
             tokio::time::timeout(PATIENCE, both).await.expect("all are accepted");
         });
         let accepted = std::mem::take(&mut *accepted.lock().unwrap());
-        let mut numbers: Vec<_> = accepted.iter().map(number).collect();
-        numbers.sort_unstable();
-        assert!(numbers.into_iter().eq(0..CLIENTS as u8));
+        each_has_sent_its_number(&accepted);
         drop(accepted);
         all_end(clients);
     });
