@@ -142,14 +142,14 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Adds to a word, wrapping, and returns the value before. Atomic towards the atomics of
-    /// peers (sequentially consistent).
+    /// Adds to a word, wrapping, and returns the value before. On Longarm's own device it is atomic towards the
+    /// atomics of peers (sequentially consistent). Many network cards promise that among peers only.
     pub fn fetch_add(&self, offset: u64, add: u64) -> Result<u64, KeyError> {
         self.atomic(offset, AtomicOp::FetchAdd { add })
     }
 
-    /// Stores `swap` in a word if it holds `compare`, and returns the value before. Atomic
-    /// towards the atomics of peers (sequentially consistent).
+    /// Stores `swap` in a word if it holds `compare`, and returns the value before. It is atomic as
+    /// [`fetch_add`](MemoryRegion::fetch_add) is.
     pub fn compare_swap(&self, offset: u64, compare: u64, swap: u64) -> Result<u64, KeyError> {
         self.atomic(offset, AtomicOp::CompareSwap { compare, swap })
     }

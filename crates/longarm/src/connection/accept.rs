@@ -30,7 +30,9 @@ impl<S: Connected> Listener<S> {
     ///
     /// Dropping the future loses no connection. Peers that are slow to confirm do not keep others waiting, and those
     /// that give up in between are passed over. To see a request before, or to choose the queue pair, its domain and
-    /// its receives, use [`incoming`](Listener::incoming).
+    /// its receives, use [`incoming`](Listener::incoming). On iWARP, a message that finds no posted receive ends the
+    /// connection ([`Capabilities::initiator_sends_first`](crate::Capabilities)). If the peer may send at once there,
+    /// use `incoming`, and post receives before accepting.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
