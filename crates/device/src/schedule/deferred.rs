@@ -14,7 +14,7 @@ use crate::wait_list::WaitList;
 /// The number of queue pairs with deferred packets that are sent at once: several full groups of packets.
 const MANY_ENTRIES: u32 = 64;
 /// The number of turns without an ACK to send after which a queue pair leaves the list of frames.
-const MAX_IDLE_TURNS: u8 = 16;
+const MAX_IDLE_TURNS: u8 = 3;
 /// The most queue pairs that stay on the list of frames without an ACK to send.
 const MAX_STAYING: usize = 8;
 
