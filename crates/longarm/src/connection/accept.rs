@@ -107,6 +107,10 @@ impl<S: Connected> Future for Accept<'_, S> {
     type Output = Result<Endpoint<Connection<S>>, ConnectError>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        // In a forked child, a thread of the parent may have held the locks.
+        if !self.next.listener().is_ours() {
+            return Poll::Ready(Err(ConnectError::Forked));
+        }
         let begun = self.begin(task);
         match self.confirmed(task) {
             Some(endpoint) => Poll::Ready(Ok(endpoint)),

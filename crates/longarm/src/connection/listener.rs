@@ -142,9 +142,14 @@ impl<S> Listener<S> {
         &self.handshakes
     }
 
+    /// True if this process made it, not one that it was forked from.
+    pub(super) fn is_ours(&self) -> bool {
+        self.listening.dispatcher.is_ours()
+    }
+
     /// Wakes all futures that wait for a request.
     pub(super) fn wake_others(&self) {
-        if self.listening.dispatcher.is_ours() {
+        if self.is_ours() {
             let wakers = self.listening.inner.lock().waiters.take();
             wakers.into_iter().for_each(Waker::wake);
         }
