@@ -27,7 +27,7 @@ fn main() -> Result<()> {
         Role::Listen(address) => pollster::block_on(answer(&Listener::bind(address)?, ahead)),
         Role::Connect(address) => pollster::block_on(call(&address, calls, ahead)),
         Role::Both => {
-            let listener = Listener::bind("127.0.0.1:0")?;
+            let listener = Listener::bind(roles::any_port()?)?;
             let other = args.start_client(listener.local_addr())?;
             pollster::block_on(answer(&listener, ahead))?;
             other.finish()

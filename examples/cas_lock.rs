@@ -27,7 +27,7 @@ fn main() -> Result<()> {
         Role::Listen(address) => host(&Listener::bind(address)?, clients, turns),
         Role::Connect(address) => increment(&address, turns),
         Role::Both => {
-            let listener = Listener::bind("127.0.0.1:0")?;
+            let listener = Listener::bind(roles::any_port()?)?;
             let address = listener.local_addr();
             let started: Result<Vec<_>> = (0..clients).map(|_| args.start_client(address)).collect();
             host(&listener, clients, turns)?;

@@ -25,7 +25,7 @@ fn main() -> Result<()> {
         Role::Listen(address) => own(&Listener::bind(address)?, others),
         Role::Connect(address) => count(&address, args.get("--adds", 1000)?),
         Role::Both => {
-            let listener = Listener::bind("127.0.0.1:0")?;
+            let listener = Listener::bind(roles::any_port()?)?;
             let address = listener.local_addr();
             let started: Result<Vec<_>> = (0..others).map(|_| args.start_client(address)).collect();
             own(&listener, others)?;

@@ -26,7 +26,7 @@ fn main() -> Result<()> {
         Role::Listen(address) => answer(&Listener::bind(address)?, bytes),
         Role::Connect(address) => measure(&address, bytes, args.get("--rounds", 2000)?),
         Role::Both => {
-            let listener = Listener::bind("127.0.0.1:0")?;
+            let listener = Listener::bind(roles::any_port()?)?;
             let other = args.start_client(listener.local_addr())?;
             answer(&listener, bytes)?;
             other.finish()

@@ -8,6 +8,8 @@ use std::process::{Child, Command, exit};
 use std::str::FromStr;
 use std::time::Duration;
 
+use longarm::Device;
+
 pub(crate) type Result<T> = std::result::Result<T, Complaint>;
 
 /// Any error, shown in words when `main` returns it.
@@ -27,6 +29,14 @@ impl fmt::Debug for Complaint {
 
 /// The longest wait for the other side. The connection manager repeats a lost message after some seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A free port at the default device's address, to listen at.
+pub(crate) fn any_port() -> Result<SocketAddr> {
+    let device = Device::open()?;
+    let address = device.addresses().first().copied();
+    let no_address = || format!("{} has no address", device.info().name);
+    Ok(SocketAddr::new(address.ok_or_else(no_address)?, 0))
+}
 
 /// The side that this process takes.
 pub(crate) enum Role {

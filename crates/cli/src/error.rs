@@ -23,6 +23,16 @@ pub(crate) enum Error {
     Attach(#[from] hub::client::AttachError),
     #[error("no device has the address {0}: `longarm devices` lists the devices")]
     NoDevice(IpAddr),
+    #[error("{device} has no {what}: `longarm perf` can measure its other operations")]
+    Lacks { device: String, what: &'static str },
+    #[error("{0} has no IP address: give its network interface one, or name another with --address")]
+    NoAddress(String),
+    #[error(
+        "{0} is an iWARP device: its queue pairs connect by address only, and this command exchanges their numbers"
+    )]
+    ByAddressOnly(String),
+    #[error("the connection manager: {0}")]
+    Cm(#[from] connect::Error),
     #[error("a work request failed: {0}")]
     Completion(String),
     #[error("nothing happened for {} s: is the peer still there?", .0.as_secs())]

@@ -58,6 +58,21 @@ fn perf_prints_json_that_adds_up() {
 }
 
 #[test]
+fn queue_pairs_connect_by_address_too() {
+    let hosts = Hosts::one("by-address");
+    let by_address = |arguments: &str| {
+        let output =
+            must_succeed(hosts.longarm().arg("perf").args(arguments.split(' ')).args(["--by-address", "--json"]));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    assert_eq!(by_address("send --rounds 300")["latency"]["samples"], 300);
+    let read = by_address("read --size 4096 --mode stream -D 0.1 --qps 3 --threads 2");
+    assert!(read["messages_per_second"].as_f64().unwrap() > 0.0);
+    let refused = hosts.longarm().args(["perf", "send", "--transport", "ud", "--by-address"]).output().unwrap();
+    assert!(!refused.status.success() && said(&refused).contains("only RC queue pairs"), "{}", said(&refused));
+}
+
+#[test]
 fn many_queue_pairs_share_one_process() {
     let hosts = Hosts::one("many");
     let output = must_succeed(

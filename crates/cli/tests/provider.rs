@@ -54,6 +54,15 @@ fn every_operation_is_verified_and_measured() {
     let output = must_succeed(on_verbs(&hosts).args(perf));
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(told["latency"]["samples"], 200);
+    for arguments in [
+        "write --size 65536 --seconds 0.1",
+        "read --size 4096 --seconds 0.1 --qps 4",
+        "fetch-add --rounds 200",
+        "send --by-address --seconds 0.1 --mode stream",
+        "send --by-address --rounds 200",
+    ] {
+        must_succeed(on_verbs(&hosts).args([LONGARM, "perf"]).args(arguments.split(' ')));
+    }
 }
 
 /// The command `longarm run --` on a host, for programs that use the provider `verbs`.

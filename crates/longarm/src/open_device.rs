@@ -95,6 +95,29 @@ impl Device {
         self.core.handle.port()
     }
 
+    /// The IP addresses at which programs connect through this device: one of them goes to [`Listener::bind`], and peers on
+    /// this host or another [`connect`](crate::connect) to it. IPv4 comes before IPv6, and loop-back last. Link-local
+    /// addresses of IPv6 are left out.
+    ///
+    /// ```
+    /// use longarm::{Device, Endpoint, Listener};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Device::open()?;                                   // Longarm's, or a card of the system
+    /// let address = *device.addresses().first().ok_or("the device has no address")?;
+    /// let listener = Listener::bind((address, 0))?;
+    /// let calling = Endpoint::connect(listener.local_addr(), b"");
+    /// # let second = std::time::Duration::from_secs(10);
+    /// # let server = listener.accept().wait(second)?;
+    /// # assert_eq!(calling.wait(second)?.device().info().name, device.info().name);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`Listener::bind`]: crate::Listener::bind
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.core.handle.addresses()
+    }
+
     /// The device's limits.
     pub fn limits(&self) -> Limits {
         self.core.handle.limits()

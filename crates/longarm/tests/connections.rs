@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use common::*;
@@ -67,6 +67,22 @@ fn two_ends_hand_each_other_bytes_and_then_messages() {
         let mut seen = [0; 7];
         region.copy_out(0, &mut seen).unwrap();
         assert_eq!(&seen, b"written");
+    });
+}
+
+#[test]
+fn the_addresses_of_a_device_lead_to_it() {
+    with_hub("the_addresses_of_a_device_lead_to_it", || {
+        let device = Device::open().unwrap();
+        let addresses = device.addresses();
+        assert_eq!(addresses[..2], [IpAddr::from(here()), here_v6().into()], "{addresses:?}");
+        for address in addresses {
+            let listener = Listener::bind((address, 0)).unwrap();
+            let calling = Endpoint::connect(listener.local_addr(), b"");
+            let (server, client) = (listener.accept().wait(PATIENCE).unwrap(), calling.wait(PATIENCE).unwrap());
+            assert_eq!(client.device().info().name, device.info().name, "{address}");
+            assert_eq!(server.device().info().name, device.info().name, "{address}");
+        }
     });
 }
 

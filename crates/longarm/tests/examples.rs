@@ -17,38 +17,9 @@ const EXAMPLES: &str = "LONGARM_TEST_EXAMPLES";
 /// Runs an example in this thread's network namespace, with a hub of its own, and returns what it
 /// says.
 fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> String {
-    if on_hardware() && !arguments.contains(&"--with") {
-        return run_by_address(name, arguments);
-    }
     let place = TestDir::new(&format!("{name}{}", arguments.join("").replace('-', "")));
     let output = command(&place, name, arguments).envs(environment.iter().copied()).output().unwrap();
     checked(name, &output)
-}
-
-/// Runs both sides of an example at the device's address, with as many clients as its arguments name. Their words come
-/// before those of the other side.
-fn run_by_address(name: &str, arguments: &[&str]) -> String {
-    let place = TestDir::new(name);
-    let address = format!("{}:7473", here());
-    let start = |side: &str| {
-        let both = [&[side, &address], arguments].concat();
-        command(&place, name, &both).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let listening = start("--listen");
-    let counts = arguments.windows(2).find(|pair| ["--others", "--clients"].contains(&pair[0]));
-    let clients = counts.map_or(1, |pair| pair[1].parse().unwrap());
-    let said: Vec<String> = std::thread::scope(|scope| {
-        let call = || {
-            // The other side may not be there yet.
-            let mut outputs = (0..100).map(|_| start("--connect").wait_with_output().unwrap());
-            let is_early = |output: &Output| String::from_utf8_lossy(&output.stderr).contains("refused");
-            let output = outputs.find(|output| !is_early(output)).expect("the other side listens");
-            checked(name, &output)
-        };
-        let calling: Vec<_> = (0..clients).map(|_| scope.spawn(call)).collect();
-        calling.into_iter().map(|client| client.join().unwrap()).collect()
-    });
-    said.concat() + &checked(name, &listening.wait_with_output().unwrap())
 }
 
 /// Whether the device has these abilities; see [`has`].

@@ -1,5 +1,6 @@
 //! Devices.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::task::Waker;
@@ -9,6 +10,7 @@ use device::{
     PortInfo, PortState, Provider,
 };
 use faults::FaultPlan;
+use wire::Gid;
 
 use crate::choice;
 use crate::cq::{CompChannel, Cq};
@@ -84,6 +86,21 @@ impl Device {
     /// Its port.
     pub fn port(&self) -> PortInfo {
         either!(self, device => device.port())
+    }
+
+    /// The IP addresses at which programs connect through it, those that reach furthest first: IPv4 before IPv6,
+    /// loop-back last. Link-local addresses of IPv6 are left out: alone they name no interface.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let mut addresses = match self {
+            Device::Longarm(device) => {
+                device.port().gids.into_iter().filter(|gid| *gid != Gid::default()).map(Gid::ip).collect()
+            }
+            Device::Verbs(device) => device.addresses(),
+        };
+        addresses.retain(|address| !matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()));
+        addresses.sort_by_key(|address| (address.is_loopback(), address.is_ipv6()));
+        addresses.dedup();
+        addresses
     }
 
     /// Its limits.

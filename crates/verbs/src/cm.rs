@@ -3,7 +3,7 @@
 //! ```text
 //!  id (Id), event_queue (EventQueue, Event)      the callers' handles
 //!        │             │
-//!     binding   failures, translate              devices and events, in our words
+//!  binding, addresses  failures, translate       devices and events, in our words
 //!        │             │
 //!     owned_id      channel                      one object of the library each, and the calls on it
 //!        └──────┬──────┘
@@ -22,6 +22,7 @@
 //! * [`Id::set_mtu`] may change the local port, and [`Id::local_addr`] with it.
 //! * Until the program accepts a request, the kernel does not report that the peer has given up. Accepting fails then.
 
+pub(crate) mod addresses;
 mod binding;
 mod channel;
 mod context;

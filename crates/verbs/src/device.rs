@@ -1,5 +1,6 @@
 //! Devices of the system.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::Waker;
@@ -7,6 +8,7 @@ use std::task::Waker;
 use ::device::{AsyncEvent, Capabilities, DeviceInfo, Error, Limits, OpenError, PortInfo};
 
 use crate::channel::CompChannel;
+use crate::cm;
 use crate::cq::Cq;
 use crate::device_handle::DeviceHandle;
 use crate::failure::not_loaded;
@@ -72,6 +74,15 @@ impl Device {
     /// Its first port.
     pub fn port(&self) -> PortInfo {
         info::port(&self.handle)
+    }
+
+    /// The IP addresses of its first port. On Ethernet the GIDs are made of them; elsewhere the connection manager is
+    /// asked, so there are none without `librdmacm.so.1`.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        match info::is_ethernet(&self.handle) {
+            true => self.handle.gids().into_iter().map(|entry| entry.gid.ip()).collect(),
+            false => cm::addresses::of_device(self.handle.name()),
+        }
     }
 
     /// Its limits. The bytes of inline data are found out by making a queue pair.

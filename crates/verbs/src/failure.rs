@@ -17,12 +17,12 @@ pub(crate) fn last(call: &'static str) -> Error {
     Error::Call { call, error: io::Error::last_os_error() }
 }
 
-/// The result of a call that returns zero or an errno. Old providers return -1 and set `errno`.
+/// The result of a call that returns zero or an errno. Old providers return -1 and set `errno`, siw the negative errno.
 pub(crate) fn check(call: &'static str, returned: c_int) -> Result<(), Error> {
     match returned {
         0 => Ok(()),
-        ..0 => Err(last(call)),
-        errno => Err(Error::Call { call, error: io::Error::from_raw_os_error(errno) }),
+        -1 => Err(last(call)),
+        errno => Err(Error::Call { call, error: io::Error::from_raw_os_error(errno.saturating_abs()) }),
     }
 }
 

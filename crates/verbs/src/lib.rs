@@ -44,6 +44,7 @@ mod qp;
 mod qp_attr;
 mod quirks;
 mod reactor;
+mod receive;
 mod send;
 mod signal;
 mod srq;

@@ -17,7 +17,7 @@ use crate::groups::GroupMembership;
 use crate::pd::Pd;
 use crate::send::{self, SendRules};
 use crate::srq::Srq;
-use crate::{info, qp_attr};
+use crate::{info, qp_attr, receive};
 
 /// The attributes of a new queue pair.
 #[derive(Clone, Copy, Debug)]
@@ -250,7 +250,7 @@ impl Qp {
         let post = unsafe { (*(*qp.as_ptr()).context).ops.post_recv };
         let post = post.ok_or(PostFailure { index: 0, error: Error::Invalid("the device cannot receive") })?;
         // SAFETY: as above; the list exists during the call.
-        send::post_recvs(wrs, |wr, bad| unsafe { post(qp.as_ptr(), wr, bad) })
+        receive::post(wrs, self.handle.device.quirks(), |wr, bad| unsafe { post(qp.as_ptr(), wr, bad) })
     }
 
     /// UD: attaches it to a multicast group. On Ethernet the host joins the group as well, until the queue pair is

@@ -7,7 +7,7 @@ use abi::IBV_WC_WITH_INV;
 /// `RXE_VENDOR_ID` in the kernel's `drivers/infiniband/sw/rxe`.
 const RXE: u32 = 0xff_ffff;
 /// `SIW_VENDOR_ID` in the kernel's `drivers/infiniband/sw/siw`.
-const SIW: u32 = 0x62_6d74;
+pub(crate) const SIW: u32 = 0x62_6d74;
 
 /// The differences between a device and the manual pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct DeviceQuirks {
     pub(crate) tells_solicited: bool,
     /// Whether requests that are posted to a queue pair in the error state complete. On Linux siw they never do.
     pub(crate) completes_late_requests: bool,
+    /// Whether a receive may have an empty list. Linux siw refuses it.
+    pub(crate) receives_without_entries: bool,
     /// The capacity with which completion queues are made. Linux siw cannot resize them.
     pub(crate) usual_cqe: u32,
 }
@@ -29,6 +31,7 @@ impl DeviceQuirks {
         invalidated_flag: IBV_WC_WITH_INV,
         tells_solicited: true,
         completes_late_requests: true,
+        receives_without_entries: true,
         usual_cqe: 1 << 13,
     };
 
@@ -39,6 +42,7 @@ impl DeviceQuirks {
             SIW => DeviceQuirks {
                 tells_solicited: false,
                 completes_late_requests: false,
+                receives_without_entries: false,
                 usual_cqe: 1 << 16,
                 ..DeviceQuirks::NONE
             },

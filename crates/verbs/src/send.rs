@@ -6,12 +6,12 @@ use std::ptr::{NonNull, null_mut};
 use abi::{
     IBV_SEND_INLINE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_BIND_MW, IBV_WR_LOCAL_INV,
     IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
-    IBV_WR_SEND_WITH_INV, Zeroed, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_qp, ibv_recv_wr, ibv_send_wr,
-    ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
+    IBV_WR_SEND_WITH_INV, Zeroed, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_qp, ibv_send_wr, ibv_send_wr_atomic,
+    ibv_send_wr_bind_mw, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
 };
 use device::{Capabilities, Error, PostFailure};
 use smallvec::SmallVec;
-use transport::{AtomicOp, BindMw, Payload, PostError, QpCaps, RecvWr, RemoteAddr, SendOp, SendWr, Sge};
+use transport::{AtomicOp, BindMw, Payload, PostError, QpCaps, RemoteAddr, SendOp, SendWr, Sge};
 
 use crate::failure::check;
 use crate::pd::Pd;
@@ -282,24 +282,6 @@ unsafe fn bind_by_call(qp: *mut ibv_qp, pd: &Pd, wr: &SendWr, bind: &BindMw) -> 
 }
 
 /// An entry of a list. Entries without bytes are left out: C takes zero for 2^31.
-fn sge(sge: &Sge) -> Option<ibv_sge> {
+pub(crate) fn sge(sge: &Sge) -> Option<ibv_sge> {
     (sge.len_bytes > 0).then_some(ibv_sge { addr: sge.addr, length: sge.len_bytes, lkey: sge.lkey.0 })
-}
-
-/// Posts receive work requests one by one with `post`, which gets a request and a place for the refused one.
-///
-/// # Errors
-/// The first that is refused; those before it are posted.
-pub(crate) fn post_recvs(
-    wrs: impl IntoIterator<Item = RecvWr>,
-    mut post: impl FnMut(*mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
-) -> Result<(), PostFailure> {
-    for (index, wr) in wrs.into_iter().enumerate() {
-        let mut sges: SmallVec<[ibv_sge; 4]> = wr.sgl.iter().filter_map(sge).collect();
-        let mut c = ibv_recv_wr::zeroed();
-        (c.wr_id, c.sg_list, c.num_sge) = (wr.wr_id, sges.as_mut_ptr(), sges.len() as c_int);
-        let mut bad = null_mut();
-        check("ibv_post_recv", post(&mut c, &mut bad)).map_err(|error| PostFailure { index, error })?;
-    }
-    Ok(())
 }

@@ -12,7 +12,7 @@ use transport::RecvWr;
 use crate::device_handle::DeviceHandle;
 use crate::failure::{check, last};
 use crate::pd::Pd;
-use crate::send;
+use crate::receive;
 
 /// A shared receive queue.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Srq {
         let post = unsafe { (*(*srq).context).ops.post_srq_recv };
         let post = post.ok_or(refused(Error::Invalid("the device has no shared receive queues")))?;
         // SAFETY: as above; the list exists during the call.
-        send::post_recvs(wrs, |wr, bad| unsafe { post(srq, wr, bad) })
+        receive::post(wrs, self.device().quirks(), |wr, bad| unsafe { post(srq, wr, bad) })
     }
 
     /// Arms the limit event; zero disarms it.

@@ -34,6 +34,7 @@ The provider knows these, and programs do not notice them:
 | rxe | marks a completion that invalidates a key with the kernel's flag, not that of `ibv_poll_cq(3)` | reads that flag |
 | rxe | a queue pair in a multicast group receives nothing unless the host is in the group | joins it on the host, too |
 | siw | a message that the peer wants noticed causes no event | each completion causes one |
+| siw | refuses a receive without bytes, as a negative errno | gives it an entry of no bytes |
 | siw | completion queues cannot be resized | makes them for 65,536 completions |
 | siw | `ibv_query_qp(3)` does not tell the state | remembers it |
 | siw | takes requests for a connection that is over, and never completes them | refuses them |

@@ -29,9 +29,15 @@ pub(crate) struct Lacking {
     pub(crate) on: &'static [SuiteDevice],
 }
 
-/// The commands of `longarm` that run, before the option for the address.
-pub(crate) const COMMANDS: [&str; 3] =
-    ["perf send --size 64 --rounds 200", "perf write --size 65536 --seconds 0.5", "demo --verify-only --dir /tmp/demo"];
+/// The commands of `longarm` that run.
+pub(crate) const COMMANDS: [&str; 6] = [
+    "perf send --size 64 --rounds 200",
+    "perf write --size 65536 --seconds 0.5",
+    "perf read --size 4096 --seconds 0.5 --qps 4",
+    "perf fetch-add --rounds 200",
+    "perf send --by-address --seconds 0.5 --mode stream",
+    "demo --verify-only --dir /tmp/demo",
+];
 
 use SuiteDevice::{Own, Rxe, Siw};
 
@@ -93,7 +99,10 @@ pub(crate) const LACKING: &[Lacking] = &[
     row("examples", "remote_counter", "atomic operations", &[Siw]),
     row("examples", "ud_chat", "datagrams", &[Siw]),
     row("examples", "ud_chat_whispers_to_who_is_found", "datagrams", &[Siw]),
-    row("longarm", "perf send --size 64 --rounds 200", "connecting by queue pair numbers", &[Siw]),
-    row("longarm", "perf write --size 65536 --seconds 0.5", "connecting by queue pair numbers", &[Siw]),
-    row("longarm", "demo --verify-only --dir /tmp/demo", "connecting by queue pair numbers", &[Siw]),
+    row("longarm", "perf fetch-add --rounds 200", "atomic operations", &[Siw]),
+    row("longarm", "demo --verify-only --dir /tmp/demo", "immediate data", &[Siw]),
+    row("longarm", "demo --verify-only --dir /tmp/demo", "windows before the connection", &[Siw]),
+    row("longarm", "demo --verify-only --dir /tmp/demo", "atomic operations", &[Siw]),
+    row("longarm", "demo --verify-only --dir /tmp/demo", "unreliable connections", &[Siw]),
+    row("longarm", "demo --verify-only --dir /tmp/demo", "datagrams", &[Siw]),
 ];

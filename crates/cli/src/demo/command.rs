@@ -1,6 +1,6 @@
 //! The command line of `longarm demo`, and its steps.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use clap::Args;
 use device::Provider;
 
 use super::compare::{self, DemoEffort};
-use super::matrix::{Cases, Matrix, MatrixPart};
+use super::matrix::{self, Cases, Matrix, MatrixPart};
 use super::progress::DemoProgress;
 use super::report;
 use crate::baseline::pin_to_core;
 use crate::error::Error;
-use crate::perf::{ControlConnection, ControlRequest, LocalServer, Op, TestTransport, open, want_packets};
+use crate::perf::{ControlConnection, ControlRequest, LocalServer, TestTransport, default_address, open, want_packets};
 
 /// Verify every operation between two processes, then measure them beside TCP and UDP
 #[derive(Args, Debug)]
@@ -21,9 +21,9 @@ pub(crate) struct DemoArgs {
     /// Directory for the report and the capture
     #[arg(long, default_value = "longarm-demo", value_name = "DIR")]
     dir: PathBuf,
-    /// The address to use on this host
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), conflicts_with = "connect")]
-    address: IpAddr,
+    /// Address to use on this host [default: 127.0.0.1, or that of the system's RDMA device]
+    #[arg(long, conflicts_with = "connect")]
+    address: Option<IpAddr>,
     /// A host that runs `longarm perf-server`, as HOST or HOST:PORT, instead of a process on this host
     #[arg(long)]
     connect: Option<String>,
@@ -58,16 +58,21 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     let (server, mut control) = peer(args)?;
     let address = control.local()?.ip().to_canonical();
     let device = open(address)?;
+    if device.capabilities().by_address_only {
+        println!("This device is one of iWARP: its queue pairs connect by address.\n");
+        control.agree_on_addresses()?;
+    }
     pin_to_core(0);
     let transports: &[TestTransport] = if args.reliable_only { &[TestTransport::Rc] } else { &TestTransport::ALL };
-    let steps = Op::ALL.iter().map(|op| transports.iter().filter(|t| op.exists_on(**t)).count()).sum::<usize>();
-    let mut progress = DemoProgress::new(steps + if args.verify_only { 0 } else { compare::STEPS });
+    let abilities = device.capabilities();
+    let steps = matrix::steps(transports, &abilities);
+    let mut progress = DemoProgress::new(steps + if args.verify_only { 0 } else { compare::steps(&abilities) });
 
     let capture = args.dir.join("demo.pcapng");
     let mut matrix = Matrix::empty();
     let mut cases = Cases { control: &mut control, device: &device, address, transports };
     cases.fill(MatrixPart::ShortSends, &mut matrix, &mut progress);
-    let captures = device.capabilities().instruments;
+    let captures = abilities.instruments;
     if captures {
         device.capture(&capture)?;
     }
@@ -88,7 +93,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     if let Some(path) = &args.markdown {
         report::write_markdown(path, &matrix)?;
     }
-    report::write_page(&page, &matrix, comparison.as_ref())?;
+    report::write_page(&page, &matrix, comparison.as_ref(), device.provider())?;
     finish(&device, server.as_ref(), &page, captures.then_some(&capture));
     match matrix.failures() {
         0 => Ok(()),
@@ -100,7 +105,7 @@ fn peer(args: &DemoArgs) -> Result<(Option<LocalServer>, ControlConnection), Err
     match &args.connect {
         Some(host) => Ok((None, ControlConnection::connect(crate::perf::server_address(host)?)?)),
         None => {
-            let server = LocalServer::start(args.address, None)?;
+            let server = LocalServer::start(args.address.map_or_else(default_address, Ok)?, None)?;
             let control = server.connect()?;
             Ok((Some(server), control))
         }

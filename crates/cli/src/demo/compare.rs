@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use device::Capabilities;
 use provider::Device;
 
 use super::progress::DemoProgress;
@@ -38,11 +39,30 @@ pub(crate) struct DemoEffort {
     pub(crate) duration: Duration,
 }
 
-/// The number of progress steps of [`run`].
-pub(crate) const STEPS: usize = 14;
+/// The progress steps of [`run`], those of [`LATENCIES`] apart.
+const OTHER_STEPS: usize = 9;
 
 /// Bytes of a small message.
 const SMALL: u32 = 64;
+
+/// The latencies: operation, service and bytes.
+const LATENCIES: [(Op, TestTransport, u32); 5] = [
+    (Op::Send, TestTransport::Rc, SMALL),
+    (Op::Send, TestTransport::Ud, SMALL),
+    (Op::Write, TestTransport::Rc, SMALL),
+    (Op::Read, TestTransport::Rc, SMALL),
+    (Op::FetchAdd, TestTransport::Rc, 8),
+];
+
+/// The number of progress steps of [`run`].
+pub(crate) fn steps(abilities: &Capabilities) -> usize {
+    OTHER_STEPS + latencies_of(abilities).count()
+}
+
+/// The latencies of operations that the device has.
+fn latencies_of(abilities: &Capabilities) -> impl Iterator<Item = (Op, TestTransport, u32)> {
+    LATENCIES.into_iter().filter(|(op, transport, _)| op.missing(*transport, abilities).is_none())
+}
 
 /// Measures all rows, sockets and Longarm in turn.
 pub(crate) fn run(
@@ -74,13 +94,7 @@ fn latencies(
         let latency: std::io::Result<crate::perf::Latency> = baseline(address, SMALL as usize, effort.rounds);
         rows.push(LatencyRow { name: name.into(), latency: latency?.summary(), ours: false });
     }
-    for (op, transport, size) in [
-        (Op::Send, TestTransport::Rc, SMALL),
-        (Op::Send, TestTransport::Ud, SMALL),
-        (Op::Write, TestTransport::Rc, SMALL),
-        (Op::Read, TestTransport::Rc, SMALL),
-        (Op::FetchAdd, TestTransport::Rc, 8),
-    ] {
+    for (op, transport, size) in latencies_of(&device.capabilities()) {
         let name = format!("{} {}", transport.name(), op.name());
         progress.step(&format!("latency of {name}"));
         let result = measure(control, device, address, &test(op, transport, TestMode::Latency, size, 16, effort))?;

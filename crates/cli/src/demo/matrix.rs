@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use device::Mtu;
+use device::{Capabilities, Mtu};
 use provider::Device;
 
 use super::progress::DemoProgress;
@@ -19,6 +19,8 @@ pub(crate) struct Matrix {
 pub(crate) enum MatrixCell {
     /// The service has no such operation.
     None,
+    /// The device lacks this.
+    Lacking(&'static str),
     /// All sizes were verified: the number of cases, and of bytes in total.
     Verified { cases: usize, bytes: u64 },
     /// The first problem.
@@ -41,6 +43,7 @@ impl MatrixCell {
     fn join(self, other: MatrixCell) -> MatrixCell {
         match (self, other) {
             (MatrixCell::Failed(problem), _) | (_, MatrixCell::Failed(problem)) => MatrixCell::Failed(problem),
+            (MatrixCell::Lacking(what), _) | (_, MatrixCell::Lacking(what)) => MatrixCell::Lacking(what),
             (MatrixCell::None, cell) | (cell, MatrixCell::None) => cell,
             (MatrixCell::Verified { cases, bytes }, MatrixCell::Verified { cases: more_cases, bytes: more_bytes }) => {
                 MatrixCell::Verified { cases: cases + more_cases, bytes: bytes + more_bytes }
@@ -51,6 +54,7 @@ impl MatrixCell {
     pub(crate) fn text(&self) -> String {
         match self {
             MatrixCell::None => "–".into(),
+            MatrixCell::Lacking(what) => format!("not there: {what}"),
             MatrixCell::Verified { cases: 1, bytes } => format!("✓ {}", crate::report::size_rounded(*bytes)),
             MatrixCell::Verified { cases, bytes } => {
                 format!("✓ {cases} sizes, {}", crate::report::size_rounded(*bytes))
@@ -79,6 +83,13 @@ impl MatrixPart {
     }
 }
 
+/// The number of progress steps of all cases: the cells that the device can fill.
+pub(crate) fn steps(transports: &[TestTransport], abilities: &Capabilities) -> usize {
+    let there =
+        |op: Op| transports.iter().filter(move |on| op.exists_on(**on) && op.missing(**on, abilities).is_none());
+    Op::ALL.into_iter().map(|op| there(op).count()).sum()
+}
+
 /// Device, peer and options of the cases.
 pub(crate) struct Cases<'a> {
     pub(crate) control: &'a mut ControlConnection,
@@ -90,10 +101,11 @@ pub(crate) struct Cases<'a> {
 impl Cases<'_> {
     /// Runs one part of all cases and adds it to the table.
     pub(crate) fn fill(&mut self, part: MatrixPart, matrix: &mut Matrix, progress: &mut DemoProgress) {
+        let abilities = self.device.capabilities();
         for (op, cells) in &mut matrix.rows {
             for (cell, transport) in cells.iter_mut().zip(TestTransport::ALL) {
                 if op.exists_on(transport) && self.transports.contains(&transport) {
-                    if part == MatrixPart::Rest {
+                    if part == MatrixPart::Rest && op.missing(transport, &abilities).is_none() {
                         progress.step(&format!("{} {}", transport.name(), op.name()));
                     }
                     let before = std::mem::replace(cell, MatrixCell::None);
@@ -104,6 +116,9 @@ impl Cases<'_> {
     }
 
     fn fill_cell(&mut self, op: Op, transport: TestTransport, part: MatrixPart) -> MatrixCell {
+        if let Some(what) = op.missing(transport, &self.device.capabilities()) {
+            return MatrixCell::Lacking(what);
+        }
         let mut sizes = sizes(op, transport, self.device.port().active_mtu);
         sizes.retain(|size| part.has(op, *size));
         let mut bytes = 0;

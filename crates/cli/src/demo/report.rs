@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use device::Provider;
 
 use super::compare::{Comparison, LatencyRow, RateRow};
 use super::matrix::Matrix;
@@ -46,11 +47,21 @@ fn ratio(row: &RateRow, rows: &[RateRow]) -> String {
 }
 
 /// Writes the results as an HTML page.
-pub(super) fn write_page(path: &Path, matrix: &Matrix, comparison: Option<&Comparison>) -> Result<(), Error> {
-    let mut page = HtmlPage::new("Longarm: RDMA between two processes, over UDP");
-    page.paragraph(
-        "Two processes on this machine, real RoCEv2 packets on UDP port 4791, no RDMA hardware, no kernel module.",
-    );
+pub(super) fn write_page(
+    path: &Path,
+    matrix: &Matrix,
+    comparison: Option<&Comparison>,
+    on: Provider,
+) -> Result<(), Error> {
+    let (title, words) = match on {
+        Provider::Longarm => (
+            "Longarm: RDMA between two processes, over UDP",
+            "Two processes on this machine, real RoCEv2 packets on UDP port 4791, no RDMA hardware, no kernel module.",
+        ),
+        Provider::Verbs => ("Longarm: RDMA between two processes", "Two processes on an RDMA device of the system."),
+    };
+    let mut page = HtmlPage::new(title);
+    page.paragraph(words);
     page.heading("Every operation, verified");
     page.table(&["operation", "RC", "UC", "UD"].map(String::from), &matrix_rows(matrix));
     if let Some(comparison) = comparison {

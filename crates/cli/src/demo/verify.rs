@@ -9,7 +9,8 @@ use provider::{Device, Mw};
 
 use crate::error::Error;
 use crate::perf::{
-    ControlConnection, ControlReply, ControlRequest, EndpointInfo, Endpoints, Op, Shape, TestTransport, expect_finish,
+    ControlConnection, ControlReply, ControlRequest, EndpointInfo, Endpoints, MeetingListener, Op, Shape,
+    TestTransport, begin, expect_finish, join,
 };
 
 /// The immediate data of every case.
@@ -40,16 +41,17 @@ pub(crate) fn drive(
 ) -> Result<CaseResult, Error> {
     let endpoints = Endpoints::new(device, address, shape(transport, size_bytes))?;
     let endpoint = endpoints.infos().remove(0);
-    let ControlReply::Endpoints(peers) =
-        control.request(&ControlRequest::Verify { op, transport, size_bytes, endpoint })?
-    else {
+    let reply = control.request(&ControlRequest::Verify { op, transport, size_bytes, endpoint })?;
+    let ControlReply::Endpoints { endpoints: peers, meeting } = reply else {
         return Err(Error::Peer("the peer did not answer with its endpoint".into()));
     };
-    endpoints.connect(&peers)?;
+    let groups = [endpoints];
+    let _connections = join(&groups, &peers, meeting.as_ref(), control.is_by_address(transport))?;
+    let [endpoints] = &groups;
     endpoints.write_region(0, &pattern(size_bytes, op));
-    let mut ours = act(&endpoints, &peers[0], op, size_bytes)?;
+    let mut ours = act(endpoints, &peers[0], op, size_bytes)?;
     if op == Op::SendInvalidate {
-        ours = dead_key(&endpoints, &peers[0], size_bytes, device.faults().is_some())?;
+        ours = dead_key(endpoints, &peers[0], size_bytes, device.faults().is_some())?;
     }
     let ControlReply::Finished { verified, detail, .. } = control.request(&ControlRequest::Finish { messages: 1 })?
     else {
@@ -134,11 +136,12 @@ pub(crate) fn serve(
     if !op.exists_on(transport) || size_bytes > 1 << 30 {
         return Err(Error::Usage(format!("there is no {} of {size_bytes} bytes on {}", op.name(), transport.name())));
     }
-    let endpoints = Endpoints::new(device, address, shape(transport, size_bytes))?;
-    endpoints.connect(std::slice::from_ref(peer))?;
+    let groups = [Endpoints::new(device, address, shape(transport, size_bytes))?];
+    let listener = begin(&groups, std::slice::from_ref(peer), address, control.is_by_address(transport))?;
+    let [endpoints] = &groups;
     let mut info = endpoints.infos().remove(0);
     let window = match op {
-        Op::SendInvalidate => Some(open_window(&endpoints, &mut info)?),
+        Op::SendInvalidate => Some(open_window(endpoints, &mut info)?),
         _ => None,
     };
     if op == Op::Read {
@@ -151,10 +154,12 @@ pub(crate) fn serve(
         };
         endpoints.post_recvs(0, 1, offset, room)?;
     }
-    control.send(&ControlReply::Endpoints(vec![info]))?;
-    let notice = if op.uses_recv() { check_notice(&endpoints, op, size_bytes)? } else { None };
+    let meeting = listener.as_ref().map(MeetingListener::point);
+    control.send(&ControlReply::Endpoints { endpoints: vec![info], meeting })?;
+    let _connections = listener.map(|listener| listener.accept(&groups)).transpose()?;
+    let notice = if op.uses_recv() { check_notice(endpoints, op, size_bytes)? } else { None };
     expect_finish(control)?;
-    let problem = notice.or_else(|| await_memory(&endpoints, op, size_bytes));
+    let problem = notice.or_else(|| await_memory(endpoints, op, size_bytes));
     let reply =
         ControlReply::Finished { messages: 1, verified: problem.is_none(), detail: problem.unwrap_or_default() };
     control.send(&reply)?;

@@ -7,6 +7,7 @@ use std::thread;
 use provider::Device;
 use serde::{Deserialize, Serialize};
 
+use super::by_address::{self, CmConnections, MeetingPoint};
 use super::control::{ControlConnection, ControlReply, ControlRequest};
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::{Test, TestMode};
@@ -55,11 +56,12 @@ pub(super) fn measure_stopped(
 ) -> Result<Measurement, Error> {
     let groups = groups(device, address, test)?;
     let infos = groups.iter().flat_map(Endpoints::infos).collect();
-    let ControlReply::Endpoints(peers) = control.request(&ControlRequest::Measure { test: *test, endpoints: infos })?
-    else {
+    let reply = control.request(&ControlRequest::Measure { test: *test, endpoints: infos })?;
+    let ControlReply::Endpoints { endpoints: peers, meeting } = reply else {
         return Err(Error::Peer("the peer did not answer with its endpoints".into()));
     };
-    connect(&groups, test, &peers)?;
+    check_count(&groups, test, &peers)?;
+    let _connections = join(&groups, &peers, meeting.as_ref(), control.is_by_address(test.transport))?;
     match test.mode {
         TestMode::Latency => {
             latency::prepare(&groups[0], test)?;
@@ -70,7 +72,7 @@ pub(super) fn measure_stopped(
             Ok(Measurement { latency: Some(latency), ..summary(&groups, test, &nothing, 0) })
         }
         TestMode::Stream => {
-            let carried = stream(&groups, &peers, test)?;
+            let carried = stream(&groups, &peers, test, control.is_by_address(test.transport))?;
             let reply = control.request(&ControlRequest::Finish { messages: carried.messages })?;
             let ControlReply::Finished { messages: arrived, .. } = reply else {
                 return Err(Error::Peer("the peer did not report the arrived messages".into()));
@@ -86,18 +88,46 @@ pub(super) fn groups(device: &Device, address: IpAddr, test: &Test) -> Result<Ve
     (0..test.threads).map(|_| Endpoints::new(device, address, shape(test))).collect()
 }
 
-/// Connects the endpoints of each thread with those of the peer.
-pub(super) fn connect(groups: &[Endpoints], test: &Test, peers: &[EndpointInfo]) -> Result<(), Error> {
+/// Checks that the peer has an endpoint for each of ours.
+pub(super) fn check_count(groups: &[Endpoints], test: &Test, peers: &[EndpointInfo]) -> Result<(), Error> {
     if peers.len() != groups.len() * test.qps as usize {
         return Err(Error::Peer(format!("the peer has {} queue pairs for {} threads", peers.len(), groups.len())));
     }
-    groups.iter().zip(peers.chunks(test.qps as usize)).try_for_each(|(group, peers)| group.connect(peers))
+    Ok(())
+}
+
+/// Connects the endpoints of each thread with those of the server: by their numbers, or by address.
+pub(crate) fn join(
+    groups: &[Endpoints],
+    peers: &[EndpointInfo],
+    meeting: Option<&MeetingPoint>,
+    by_address: bool,
+) -> Result<Option<CmConnections>, Error> {
+    match meeting.filter(|_| by_address) {
+        Some(point) => {
+            groups.iter().try_for_each(Endpoints::initialize)?;
+            Ok(Some(by_address::connect(groups, groups[0].address(), point)?))
+        }
+        None if by_address => Err(Error::Peer("the peer told no address to connect to".into())),
+        None => connect_by_number(groups, peers).map(|()| None),
+    }
+}
+
+/// Connects the endpoints of each thread with as many of the peer.
+pub(super) fn connect_by_number(groups: &[Endpoints], peers: &[EndpointInfo]) -> Result<(), Error> {
+    let mut rest = peers;
+    for group in groups {
+        let (own, others) = rest.split_at(group.qps.len().min(rest.len()));
+        group.connect(own)?;
+        rest = others;
+    }
+    Ok(())
 }
 
 /// Runs one thread for each group. They begin together; the time runs until the last one ends.
-fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test) -> Result<StreamResult, Error> {
+fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test, by_address: bool) -> Result<StreamResult, Error> {
     if let [group] = groups {
-        return stream::client(group, peers, test);
+        return stream::client(group, peers, test, by_address);
     }
     let begin = Barrier::new(groups.len());
     let carried: Result<Vec<StreamResult>, Error> = thread::scope(|scope| {
@@ -108,7 +138,7 @@ fn stream(groups: &[Endpoints], peers: &[EndpointInfo], test: &Test) -> Result<S
                 scope.spawn(move || {
                     pin_client(index, groups.len());
                     begin.wait();
-                    stream::client(group, peers, test)
+                    stream::client(group, peers, test, by_address)
                 })
             })
             .collect();

@@ -56,9 +56,12 @@ pub(crate) struct PerfArgs {
     /// Host that runs `longarm perf-server`, as HOST or HOST:PORT [default: a new process on this host]
     #[arg(short, long)]
     connect: Option<String>,
-    /// Address to use on this host [default: 127.0.0.1]
+    /// Address to use on this host [default: 127.0.0.1, or that of the system's RDMA device]
     #[arg(long, conflicts_with = "connect")]
     address: Option<IpAddr>,
+    /// Connect queue pairs by address, through the connection manager, not by their numbers. iWARP devices always do
+    #[arg(long)]
+    by_address: bool,
     /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -116,7 +119,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
     let (server, mut control) = match &args.connect {
         Some(host) => (None, ControlConnection::connect(server_address(host)?)?),
         None => {
-            let server = LocalServer::start(args.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), None)?;
+            let server = LocalServer::start(args.address.map_or_else(super::default_address, Ok)?, None)?;
             let control = server.connect()?;
             (Some(server), control)
         }
@@ -124,6 +127,10 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Error> {
     let stop = server.as_ref().filter(|_| args.stopped).map(LocalServer::pid);
     let address = control.local()?.ip().to_canonical();
     let device = super::open(address)?;
+    tests.iter().try_for_each(|test| test.check_device(&device))?;
+    if args.by_address || device.capabilities().by_address_only {
+        control.agree_on_addresses()?;
+    }
     pin_client(0, args.threads as usize);
     let mut results = Vec::new();
     for test in tests {
@@ -149,6 +156,9 @@ pub(crate) fn server_address(host: &str) -> Result<SocketAddr, Error> {
 fn tests(args: &PerfArgs) -> Result<Vec<Test>, Error> {
     if args.stopped && (args.op.uses_recv() || args.op == Op::Write) {
         return Err(Error::Usage("--stopped: this operation's latency needs the other process".into()));
+    }
+    if args.by_address && args.transport != TestTransport::Rc {
+        return Err(Error::Usage("--by-address: only RC queue pairs connect that way".into()));
     }
     let sizes = if args.op.is_atomic() { vec![8] } else { sizes(&args.size).map_err(Error::Usage)? };
     let test = |size_bytes| Test {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::by_address::MeetingPoint;
 use super::endpoint::EndpointInfo;
 use super::spec::{Op, Test, TestTransport};
 use crate::error::Error;
 
 /// The version of the control protocol.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The longest line that is accepted; 262,144 endpoints fit.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 /// A peer that is silent for this long is gone.
@@ -23,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) enum ControlRequest {
     /// Opens the connection.
     Hello { version: u32 },
+    /// From now on, queue pairs connect by address.
+    ByAddress,
     /// Asks for a measurement; has the client's endpoints.
     Measure { test: Test, endpoints: Vec<EndpointInfo> },
     /// Asks for a verified operation; has the client's endpoint.
@@ -38,8 +41,10 @@ pub(crate) enum ControlRequest {
 pub(crate) enum ControlReply {
     /// Opens the connection.
     Hello { version: u32 },
-    /// The server's endpoints are ready.
-    Endpoints(Vec<EndpointInfo>),
+    /// The server agrees.
+    Agreed,
+    /// The server's endpoints are ready; where they connect by address, at this one.
+    Endpoints { endpoints: Vec<EndpointInfo>, meeting: Option<MeetingPoint> },
     /// The server's results.
     Finished { messages: u64, verified: bool, detail: String },
     /// The server cannot execute the request.
@@ -49,6 +54,7 @@ pub(crate) enum ControlReply {
 /// One end of the control connection.
 pub(crate) struct ControlConnection {
     reader: BufReader<TcpStream>,
+    by_address: bool,
 }
 
 impl ControlConnection {
@@ -56,7 +62,7 @@ impl ControlConnection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(ControlConnection { reader: BufReader::new(stream) })
+        Ok(ControlConnection { reader: BufReader::new(stream), by_address: false })
     }
 
     /// Connects and exchanges versions.
@@ -69,6 +75,28 @@ impl ControlConnection {
             }
             other => Err(io::Error::other(format!("the peer answered {other:?} to a greeting"))),
         }
+    }
+
+    /// Agrees with the server that queue pairs connect by address.
+    pub(crate) fn agree_on_addresses(&mut self) -> io::Result<()> {
+        match self.request(&ControlRequest::ByAddress)? {
+            ControlReply::Agreed => {
+                self.by_address = true;
+                Ok(())
+            }
+            other => Err(io::Error::other(format!("the peer answered {other:?} instead of agreeing"))),
+        }
+    }
+
+    /// The server's part of [`agree_on_addresses`](ControlConnection::agree_on_addresses).
+    pub(crate) fn agree(&mut self) -> io::Result<()> {
+        self.by_address = true;
+        self.send(&ControlReply::Agreed)
+    }
+
+    /// Whether queue pairs of the service connect by address, not by their numbers.
+    pub(crate) fn is_by_address(&self, transport: TestTransport) -> bool {
+        self.by_address && transport == TestTransport::Rc
     }
 
     /// Waits for a client.

@@ -1,11 +1,11 @@
 //! Makes and connects the device objects of one test.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use device::{
-    Access, AddressVector, AttrMask, Completion, Gid, Mtu, Psn, QKey, QpAttr, QpCaps, QpState, QpType, Qpn, RKey,
-    RecvWr, RemoteAddr, Sge, Sgl, Status, UdDestination,
+    Access, AddressVector, AttrMask, Completion, Gid, Mtu, Provider, Psn, QKey, QpAttr, QpCaps, QpState, QpType, Qpn,
+    RKey, RecvWr, RemoteAddr, Sge, Sgl, Status, UdDestination,
 };
 use provider::{Cq, Device, Mr, Pd, Qp, QpSpec};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,9 @@ use crate::error::Error;
 /// The Q_Key of this tool's UD queue pairs.
 const QKEY: QKey = QKey(0x4c61_7065);
 /// READs and atomics outstanding per queue pair.
-const RD_ATOMIC: u8 = 16;
+pub(super) const RD_ATOMIC: u8 = 16;
+/// Repetitions of a request; 7 repeats one that finds no receive buffer for ever.
+pub(super) const RETRIES: u8 = 7;
 /// The GRH before a UD message.
 pub(crate) const GRH_BYTES: u32 = 40;
 /// A wait of this length without a completion is a failure.
@@ -43,6 +45,9 @@ const RIGHTS: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_READ)
     .union(Access::REMOTE_ATOMIC)
     .union(Access::MW_BIND);
+
+/// The rights of peers on a queue pair.
+const PEERS_MAY: Access = Access::REMOTE_WRITE.union(Access::REMOTE_READ).union(Access::REMOTE_ATOMIC);
 
 impl EndpointInfo {
     pub(crate) fn remote(&self, offset: u64) -> RemoteAddr {
@@ -81,9 +86,26 @@ pub(crate) fn open(address: IpAddr) -> Result<Device, Error> {
 
 /// The name of the device that has `address`.
 pub(crate) fn device_name(address: IpAddr) -> Result<String, Error> {
+    let provider = provider::preferred()?;
+    let devices = Device::list(provider)?;
+    let by_gid = devices.iter().find(|info| info.port.gids.contains(&Gid::from(address)));
+    // The GIDs of iWARP devices tell no addresses.
     let has =
-        Device::list(provider::preferred()?)?.into_iter().find(|info| info.port.gids.contains(&Gid::from(address)));
-    has.map(|info| info.name).ok_or(Error::NoDevice(address))
+        |name: &str| Device::open(Some(provider), Some(name.into())).is_ok_and(|d| d.addresses().contains(&address));
+    let found = by_gid.or_else(|| devices.iter().find(|info| has(&info.name)));
+    found.map(|info| info.name.clone()).ok_or(Error::NoDevice(address))
+}
+
+/// The address of this host for those who name none: that of the default device of the system, or loop-back.
+pub(crate) fn default_address() -> Result<IpAddr, Error> {
+    match provider::preferred()? {
+        Provider::Longarm => Ok(Ipv4Addr::LOCALHOST.into()),
+        Provider::Verbs => {
+            let name = std::env::var("LONGARM_DEVICE").ok().filter(|name| !name.is_empty());
+            let device = Device::open(Some(Provider::Verbs), name)?;
+            device.addresses().first().copied().ok_or_else(|| Error::NoAddress(device.info().name))
+        }
+    }
 }
 
 impl Endpoints {
@@ -118,7 +140,7 @@ impl Endpoints {
             max_recv_wr: self.shape.depth * 2 + 8,
             max_send_sge: 1,
             max_recv_sge: 2,
-            max_inline_bytes: 64,
+            max_inline_bytes: self.device.limits().max_inline_bytes.min(64),
         };
         let qp_type = match self.shape.transport {
             TestTransport::Rc => QpType::Rc,
@@ -135,6 +157,11 @@ impl Endpoints {
             signal_all: false,
         };
         Ok(self.device.create_qp(&spec)?)
+    }
+
+    /// Our address.
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
     }
 
     /// The attributes for the peer.
@@ -156,29 +183,34 @@ impl Endpoints {
         if peers.len() != self.qps.len() {
             return Err(Error::Peer(format!("the peer has {} queue pairs, we have {}", peers.len(), self.qps.len())));
         }
+        if self.device.capabilities().by_address_only {
+            return Err(Error::ByAddressOnly(self.device.info().name));
+        }
         for ((qp, psn), peer) in self.qps.iter().zip(&self.psns).zip(peers) {
             self.connect_one(qp, Psn::new(*psn), peer)?;
         }
         Ok(())
     }
 
+    /// Makes the queue pairs ready for receives, before they are connected by address.
+    pub(super) fn initialize(&self) -> Result<(), Error> {
+        let attr = QpAttr { state: QpState::Init, access: PEERS_MAY, ..QpAttr::default() };
+        Ok(self.qps.iter().try_for_each(|qp| qp.modify(&attr, M_INIT | AttrMask::ACCESS_FLAGS))?)
+    }
+
     fn connect_one(&self, qp: &Qp, psn: Psn, peer: &EndpointInfo) -> Result<(), Error> {
         let mut attr = QpAttr {
             state: QpState::Init,
-            access: Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
+            access: PEERS_MAY,
             qkey: QKEY,
             address: self.path(peer),
             path_mtu: smaller_mtu(self.mtu, peer.mtu_bytes),
             dest_qpn: Qpn::new(peer.qpn),
             rq_psn: Psn::new(peer.psn),
             sq_psn: psn,
-            timeout: TIMEOUT,
-            retry_count: 7,
-            rnr_retry: 7,
-            min_rnr_timer: 1,
             max_rd_atomic: RD_ATOMIC,
             max_dest_rd_atomic: RD_ATOMIC,
-            ..QpAttr::default()
+            ..timers(QpAttr::default())
         };
         let steps = match self.shape.transport {
             TestTransport::Rc => [M_INIT | AttrMask::ACCESS_FLAGS, M_RTR | M_RTR_RC, M_RTS | M_RTS_RC],
@@ -267,6 +299,11 @@ const M_RTR_RC: AttrMask = AttrMask::MAX_DEST_RD_ATOMIC.union(AttrMask::MIN_RNR_
 const M_RTS: AttrMask = AttrMask::STATE.union(AttrMask::SQ_PSN);
 const M_RTS_RC: AttrMask =
     AttrMask::TIMEOUT.union(AttrMask::RETRY_CNT).union(AttrMask::RNR_RETRY).union(AttrMask::MAX_QP_RD_ATOMIC);
+
+/// The attributes with this tool's timers and repetitions.
+pub(super) fn timers(attr: QpAttr) -> QpAttr {
+    QpAttr { timeout: TIMEOUT, retry_count: RETRIES, rnr_retry: RETRIES, min_rnr_timer: 1, ..attr }
+}
 
 fn smaller_mtu(ours: Mtu, theirs_bytes: u32) -> Mtu {
     Mtu::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= theirs_bytes && *mtu <= ours).unwrap_or(Mtu::B256)

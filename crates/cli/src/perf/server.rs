@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use provider::Device;
 
-use super::client::{connect, groups};
+use super::by_address::MeetingListener;
+use super::client::{check_count, connect_by_number, groups};
 use super::control::{ControlConnection, ControlReply, ControlRequest, VERSION, expect_finish};
+use super::credits::CreditGiver;
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::{Test, TestMode};
 use super::{latency, stream};
@@ -33,6 +35,7 @@ pub(super) fn serve(control: &mut ControlConnection, capture: Option<&Path>) -> 
     while let Some(request) = control.receive::<ControlRequest>()? {
         let outcome = match request {
             ControlRequest::Hello { .. } => Ok(control.send(&ControlReply::Hello { version: VERSION })?),
+            ControlRequest::ByAddress => Ok(control.agree()?),
             ControlRequest::Measure { test, endpoints } => serve_test(control, &device, address, &test, &endpoints),
             ControlRequest::Verify { op, transport, size_bytes, endpoint } => {
                 verify::serve(control, &device, address, op, transport, size_bytes, &endpoint)
@@ -65,28 +68,57 @@ fn serve_test(
 ) -> Result<(), Error> {
     test.check().map_err(Error::Usage)?;
     let groups = groups(device, address, test)?;
-    connect(&groups, test, peers)?;
+    check_count(&groups, test, peers)?;
+    let listener = begin(&groups, peers, address, control.is_by_address(test.transport))?;
     for group in &groups {
         match test.mode {
             TestMode::Latency => latency::prepare(group, test)?,
             TestMode::Stream => stream::prepare(group, test)?,
         }
     }
-    control.send(&ControlReply::Endpoints(groups.iter().flat_map(Endpoints::infos).collect()))?;
+    let endpoints = groups.iter().flat_map(Endpoints::infos).collect();
+    let meeting = listener.as_ref().map(MeetingListener::point);
+    control.send(&ControlReply::Endpoints { endpoints, meeting })?;
+    let _connections = listener.map(|listener| listener.accept(&groups)).transpose()?;
     let messages = match test.mode {
         TestMode::Latency => {
             latency::server(&groups[0], &peers[0], test)?;
             expect_finish(control)?
         }
-        TestMode::Stream if test.op.uses_recv() => receive_stream(control, &groups, test)?,
+        TestMode::Stream if test.op.uses_recv() => receive_stream(control, &groups, peers, test)?,
         // One-sided: the device serves, without this program.
         TestMode::Stream => expect_finish(control)?,
     };
     Ok(control.send(&ControlReply::Finished { messages, verified: true, detail: String::new() })?)
 }
 
+/// Connects the endpoints with the client's by their numbers, or listens for them. Then receives may be posted.
+pub(crate) fn begin(
+    groups: &[Endpoints],
+    peers: &[EndpointInfo],
+    address: IpAddr,
+    by_address: bool,
+) -> Result<Option<MeetingListener>, Error> {
+    if !by_address {
+        return connect_by_number(groups, peers).map(|()| None);
+    }
+    groups.iter().try_for_each(Endpoints::initialize)?;
+    MeetingListener::open(address).map(Some)
+}
+
 /// Receives with one thread for each group, while another waits for the client's message.
-fn receive_stream(control: &mut ControlConnection, groups: &[Endpoints], test: &Test) -> Result<u64, Error> {
+fn receive_stream(
+    control: &mut ControlConnection,
+    groups: &[Endpoints],
+    peers: &[EndpointInfo],
+    test: &Test,
+) -> Result<u64, Error> {
+    let by_address = control.is_by_address(test.transport);
+    let mut credits = groups
+        .iter()
+        .zip(peers.chunks(test.qps as usize))
+        .map(|(group, peers)| by_address.then(|| CreditGiver::new(group, peers, test)));
+    let first = credits.next().flatten();
     let (told, arrived) = (OnceLock::new(), AtomicU64::new(0));
     let finished = || match told.get() {
         None => Ok(None),
@@ -99,15 +131,16 @@ fn receive_stream(control: &mut ControlConnection, groups: &[Endpoints], test: &
         let others: Vec<_> = groups[1..]
             .iter()
             .enumerate()
-            .map(|(index, group)| {
+            .zip(credits)
+            .map(|((index, group), credits)| {
                 scope.spawn(move || {
                     pin_server(index + 1, groups.len());
-                    stream::server(group, test, arrived, finished)
+                    stream::server(group, test, credits, arrived, finished)
                 })
             })
             .collect();
         pin_server(0, groups.len());
-        stream::server(&groups[0], test, arrived, finished)?;
+        stream::server(&groups[0], test, first, arrived, finished)?;
         let mut joined = others.into_iter().map(|thread| thread.join());
         joined.try_for_each(|outcome| outcome.map_err(|_| Error::Peer("a receiving thread failed".into()))?)
     })?;

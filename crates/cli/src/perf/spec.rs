@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use device::Capabilities;
+use provider::Device;
 use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
 
 /// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
@@ -64,6 +68,18 @@ impl Op {
             TestTransport::Uc => matches!(self, Op::Send | Op::SendImm | Op::Write | Op::WriteImm),
             TestTransport::Ud => matches!(self, Op::Send | Op::SendImm),
         }
+    }
+
+    /// The ability that the operation needs on this service, and that the device lacks.
+    pub(crate) fn missing(self, transport: TestTransport, device: &Capabilities) -> Option<&'static str> {
+        let needs = [
+            (transport == TestTransport::Uc, device.uc, "unreliable connections"),
+            (transport == TestTransport::Ud, device.ud, "datagrams"),
+            (matches!(self, Op::SendImm | Op::WriteImm), device.immediate, "immediate data"),
+            (self.is_atomic(), device.atomics, "atomic operations"),
+            (self == Op::SendInvalidate, device.windows_2 && !device.by_address_only, "windows before the connection"),
+        ];
+        needs.into_iter().find(|(needed, there, _)| *needed && !there).map(|(_, _, what)| what)
     }
 
     /// Whether the operation uses a receive WQE of the peer.
@@ -130,6 +146,14 @@ const MAX_ROUNDS_TOGETHER: u32 = 4096;
 impl Test {
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_millis(self.duration_ms)
+    }
+
+    /// Checks that the device has the operation and the service.
+    pub(crate) fn check_device(&self, device: &Device) -> Result<(), Error> {
+        match self.op.missing(self.transport, &device.capabilities()) {
+            Some(what) => Err(Error::Lacks { device: device.info().name, what }),
+            None => Ok(()),
+        }
     }
 
     /// Checks the parameters; the error uses the names of the command line.

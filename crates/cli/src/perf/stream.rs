@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use device::{Completion, SendFlags};
 
+use super::credits::{CreditGiver, CreditTaker};
 use super::endpoint::{EndpointInfo, Endpoints};
 use super::spec::Test;
 use super::work::{half_bytes, work_request};
@@ -58,17 +59,26 @@ struct LoadSender<'a> {
     /// Work requests per doorbell; the last of them is signaled.
     batch: u32,
     outstanding: Vec<u32>,
+    /// Where messages wait for the receiver's buffers.
+    credits: Option<CreditTaker<'a>>,
     /// Completed messages.
     messages: u64,
     /// Whether completed messages are followed by new ones.
     refills: bool,
 }
 
-/// Warms up, sends for the duration of the test, then waits for outstanding messages.
-pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test) -> Result<StreamResult, Error> {
+/// Warms up, sends for the duration of the test, then waits for outstanding messages. If `by_address`, messages wait for
+/// the receiver's credits.
+pub(super) fn client(
+    endpoints: &Endpoints,
+    peers: &[EndpointInfo],
+    test: &Test,
+    by_address: bool,
+) -> Result<StreamResult, Error> {
     let batch = (test.depth / 4).clamp(1, 32);
     let outstanding = vec![0; endpoints.qps.len()];
-    let mut sender = LoadSender { endpoints, peers, test, batch, outstanding, messages: 0, refills: true };
+    let credits = (by_address && test.op.uses_recv()).then(|| CreditTaker::new(endpoints, test));
+    let mut sender = LoadSender { endpoints, peers, test, batch, outstanding, credits, messages: 0, refills: true };
     let start = Instant::now();
     (0..endpoints.qps.len()).try_for_each(|index| sender.fill(index))?;
     sender.work_until(start + test.duration() / WARM_UP)?;
@@ -80,9 +90,12 @@ pub(super) fn client(endpoints: &Endpoints, peers: &[EndpointInfo], test: &Test)
 }
 
 impl LoadSender<'_> {
-    /// Fills a queue pair up to the depth.
+    /// Fills a queue pair up to the depth, or as far as credits go.
     fn fill(&mut self, index: usize) -> Result<(), Error> {
         while self.outstanding[index] + self.batch <= self.test.depth {
+            if self.credits.as_mut().is_some_and(|credits| !credits.take(index, self.batch)) {
+                break;
+            }
             self.post(index)?;
         }
         Ok(())
@@ -120,6 +133,10 @@ impl LoadSender<'_> {
                 self.fill(index)?;
             }
         }
+        // Credits may have come to a queue pair that has nothing outstanding.
+        if self.refills && self.credits.is_some() {
+            (0..self.outstanding.len()).try_for_each(|index| self.fill(index))?;
+        }
         Ok(())
     }
 
@@ -152,6 +169,7 @@ pub(super) fn prepare(endpoints: &Endpoints, test: &Test) -> Result<(), Error> {
 pub(super) fn server(
     endpoints: &Endpoints,
     test: &Test,
+    mut credits: Option<CreditGiver<'_>>,
     arrived: &AtomicU64,
     finished: impl Fn() -> Result<Option<u64>, Error>,
 ) -> Result<(), Error> {
@@ -179,6 +197,7 @@ pub(super) fn server(
             if used[index] >= test.depth.div_ceil(2) {
                 let again = std::mem::take(&mut used[index]);
                 endpoints.post_recvs(index, again, half_bytes(test) as u64, test.size_bytes)?;
+                credits.as_mut().map_or(Ok(()), |credits| credits.give(index, again))?;
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use device::{AtomicOp, Payload, SendFlags, SendOp, SendWr};
 
+use super::credits::word_bytes;
 use super::endpoint::{EndpointInfo, Endpoints, GRH_BYTES, Shape};
 use super::spec::{Op, Test};
 
@@ -28,9 +29,9 @@ pub(crate) fn work_request(
     SendWr { wr_id: 0, op, flags, payload, datagram: endpoints.datagram(peer), xrc_srq: None }
 }
 
-/// Bytes of a test's region: a half for sent data and a half for received data.
+/// Bytes of a test's region: a half for sent data, a half for received data, and the words of credits.
 fn region_bytes(test: &Test) -> usize {
-    2 * half_bytes(test)
+    2 * half_bytes(test) + word_bytes(test)
 }
 
 /// The offset of the received half.
