@@ -78,6 +78,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("longarm-rsocket", &["longarm-guest", "longarm-device", "longarm-connect"]),
     ("longarm-stream", &["longarm-guest", "longarm-rsocket"]),
+    ("longarm-rpc", &["longarm"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),
     (
         "longarm",

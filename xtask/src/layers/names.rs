@@ -16,6 +16,9 @@ pub(super) const SHARED: SharedNames = &[
         "the public API shows the transport's completion with its buffer",
     ),
     ("PostError", &["longarm-transport", "longarm"], "the public API adds its own refusals to the transport's"),
+    ("Status", &["longarm-transport", "longarm-rpc"], TONIC),
+    ("Response", &["longarm-transport", "longarm-rpc"], TONIC),
+    ("Code", &["longarm-cli", "longarm-rpc"], TONIC),
     ("Qp", &["longarm-transport", "longarm-device", "longarm-verbs", "longarm-provider"], HANDLE),
     ("Device", &["longarm-device", "longarm-verbs", "longarm-provider", "longarm"], HANDLE),
     ("Pd", HANDLES, HANDLE),
@@ -30,6 +33,7 @@ pub(super) const SHARED: SharedNames = &[
     ("EventQueue", IDS, HANDLE),
 ];
 
+const TONIC: &str = "users of gRPC know it from tonic";
 const HANDLE: &str = "the same handle: the transport's value, Longarm's, the system's, and the enum over both";
 const HANDLES: &[&str] = &["longarm-device", "longarm-verbs", "longarm-provider"];
 const IDS: &[&str] = &["longarm-connect", "longarm-verbs", "longarm-provider"];

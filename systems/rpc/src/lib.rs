@@ -1,0 +1,14 @@
+//! Requests and replies over RDMA: five ways to carry them, one meaning.
+#![forbid(unsafe_code)]
+
+mod code;
+mod message;
+mod metadata;
+mod service;
+mod status;
+
+pub use code::{Code, Executed};
+pub use message::{Request, Response};
+pub use metadata::{MAX_METADATA_BYTES, Metadata};
+pub use service::{Answer, BoxFuture, Call, IntoMethods, Method, Methods, Router, RunOn, number_of};
+pub use status::Status;
