@@ -1,10 +1,14 @@
 //! Requests and replies over RDMA: five ways to carry them, one meaning.
 #![forbid(unsafe_code)]
 
+mod carrier;
 mod code;
+mod frame;
+mod link;
 mod message;
 mod metadata;
 mod service;
+mod session;
 mod status;
 
 pub use code::{Code, Executed};

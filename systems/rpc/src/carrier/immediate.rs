@@ -1,0 +1,92 @@
+//! The way *immediate*: requests and replies are WRITEs into slots of the other side's memory.
+//!
+//! A request always has immediate data, so one completion queue tells of the requests of all clients, and nobody polls
+//! their memory. A reply has it if the client sleeps; a client that polls looks for it in its slots. The immediate data is
+//! the client's number and the slot: node | slot << 16. (Lu et al., "Octopus: an RDMA-enabled Distributed Persistent Memory
+//! File System", USENIX ATC 2017, section 3.3.)
+
+use std::collections::VecDeque;
+
+use crate::carrier::record::{Look, RECORD_OVERHEAD_BYTES, RecordEnds, take_record};
+use crate::carrier::slots::SlotSet;
+use crate::frame::{Header, Kind};
+use crate::link::{Blocked, Link};
+
+/// One end of a session in this way.
+pub(crate) struct ImmediateCarrier {
+    slots: u16,
+    slot_bytes: u64,
+    /// The client's number, the lower half of the immediate data.
+    node: u16,
+    /// Our messages carry immediate data.
+    tell: bool,
+    /// Slots that immediate data has told of.
+    told: VecDeque<u16>,
+    /// Slots to look at: those with a request that waits for its reply.
+    watched: SlotSet,
+    pub(crate) broken: bool,
+}
+
+impl ImmediateCarrier {
+    pub(crate) fn new(slots: u16, slot_bytes: u64, node: u16, tell: bool) -> ImmediateCarrier {
+        let (told, watched) = (VecDeque::with_capacity(usize::from(slots)), SlotSet::default());
+        ImmediateCarrier { slots, slot_bytes, node, tell, told, watched, broken: false }
+    }
+
+    pub(crate) fn inline_bytes(&self) -> usize {
+        (self.slot_bytes - RECORD_OVERHEAD_BYTES) as usize
+    }
+
+    pub(crate) fn send<L: Link>(&mut self, link: &mut L, header: &Header, body: &[u8]) -> Result<(), Blocked> {
+        let (at, ends) = (u64::from(header.slot) * self.slot_bytes, RecordEnds::of(header));
+        if self.tell {
+            let imm = u32::from(self.node) | u32::from(header.slot) << 16;
+            link.write_with_imm(at, &ends.around(body), imm)?;
+        } else {
+            link.write(at, &ends.around(body))?;
+        }
+        if header.kind == Kind::Request {
+            self.watched.insert(header.slot);
+        }
+        Ok(())
+    }
+
+    /// Notes that the peer has told of a message.
+    pub(crate) fn on_imm(&mut self, imm: u32) {
+        let (node, slot) = (imm as u16, (imm >> 16) as u16);
+        // A slot is told of once at a time; more than all of them is a flood.
+        if node != self.node || slot >= self.slots || self.told.len() >= usize::from(self.slots) {
+            self.broken = true;
+            return;
+        }
+        self.told.push_back(slot);
+    }
+
+    pub(crate) fn receive<L: Link>(&mut self, link: &mut L, body: &mut Vec<u8>) -> Option<Header> {
+        if let Some(slot) = self.told.pop_front() {
+            // The message may have been found in its slot before.
+            return self.look(link, slot, body);
+        }
+        let mut left = self.watched;
+        while let Some(slot) = left.pop() {
+            if let Some(header) = self.look(link, slot, body) {
+                return Some(header);
+            }
+        }
+        None
+    }
+
+    fn look<L: Link>(&mut self, link: &mut L, slot: u16, body: &mut Vec<u8>) -> Option<Header> {
+        match take_record(link.area(), u64::from(slot) * self.slot_bytes, self.slot_bytes, body) {
+            Look::Message(header) if header.slot == slot => {
+                self.watched.remove(slot);
+                Some(header)
+            }
+            Look::Nothing => None,
+            Look::Message(_) | Look::Broken => {
+                self.broken = true;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! A set of slots, at most 64.
+
+/// Slots of a session at most.
+pub(crate) const MAX_SLOTS: u16 = 64;
+
+/// A set of slots below [`MAX_SLOTS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SlotSet(u64);
+
+impl SlotSet {
+    pub(crate) fn insert(&mut self, slot: u16) {
+        self.0 |= 1 << slot;
+    }
+
+    pub(crate) fn remove(&mut self, slot: u16) {
+        self.0 &= !(1 << slot);
+    }
+
+    pub(crate) fn contains(&self, slot: u16) -> bool {
+        self.0 & 1 << slot != 0
+    }
+
+    /// Removes the lowest.
+    pub(crate) fn pop(&mut self) -> Option<u16> {
+        let slot = (self.0 != 0).then_some(self.0.trailing_zeros() as u16)?;
+        self.remove(slot);
+        Some(slot)
+    }
+}

@@ -1,0 +1,62 @@
+//! The few things that a session needs of RDMA: one peer, memory that it writes, and the requests of a queue pair.
+//!
+//! The sessions and carriers above are written against this trait. So they run over the verbs, and in the simulator of
+//! this crate's tests.
+
+use std::fmt;
+
+use longarm::RemoteKey;
+
+/// Memory of ours that the peer writes with WRITE, addressed from zero.
+pub(crate) trait Area {
+    /// Length in bytes.
+    fn len_bytes(&self) -> u64;
+    /// The word at a multiple of 8 (acquire).
+    fn load(&self, at: u64) -> u64;
+    /// Stores a word (release).
+    fn store(&self, at: u64, word: u64);
+    /// Copies out, ascending.
+    fn copy_out(&self, at: u64, out: &mut [u8]);
+    /// Copies in, ascending, the last word last.
+    fn copy_in(&self, at: u64, bytes: &[u8]);
+}
+
+/// A connection to one peer.
+pub(crate) trait Link {
+    /// Memory that a READ has filled.
+    type Bytes: AsRef<[u8]> + Send + 'static;
+    /// Memory that the peer may READ, until this is dropped.
+    type Exposed;
+    /// Memory that the peer writes.
+    type Area: Area;
+
+    /// WRITEs the parts, one behind the other, to `at` in the peer's area. They are copied before this returns.
+    fn write(&mut self, at: u64, parts: &[&[u8]]) -> Result<(), Blocked>;
+    /// As `write`, and tells the peer's session the immediate data.
+    fn write_with_imm(&mut self, at: u64, parts: &[&[u8]], imm: u32) -> Result<(), Blocked>;
+    /// READs all that the key leads to. The session hears of the end by the tag.
+    fn read(&mut self, from: &RemoteKey, tag: u64) -> Result<(), Blocked>;
+    /// SENDs a short message, reliably and in order.
+    fn send(&mut self, message: &[u8]) -> Result<(), Blocked>;
+    /// SENDs a datagram, which may be lost.
+    fn datagram(&mut self, parts: &[&[u8]]) -> Result<(), Blocked>;
+    /// A copy of the bytes that the peer may READ, and the key.
+    fn expose(&mut self, parts: &[&[u8]]) -> Result<(Self::Exposed, RemoteKey), Blocked>;
+    /// Our area.
+    fn area(&self) -> &Self::Area;
+    /// An area of our own that the peer reads with READ, if this way has one.
+    fn read_area(&self) -> Option<&Self::Area>;
+    /// The key to a part of the area that the peer lets us READ, if it has one.
+    fn peer_read_key(&self, at: u64, len_bytes: u64) -> Option<RemoteKey>;
+}
+
+/// The device takes no more requests now, or has no memory now; or the connection has ended, which the session hears
+/// separately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked;
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the device takes no more requests now")
+    }
+}

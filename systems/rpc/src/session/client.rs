@@ -1,0 +1,407 @@
+//! The client's end of a session: calls in slots, from their start to the last trace of them.
+//!
+//! A slot is a credit: the server holds one request per slot at most. It is free again when the server's reply has arrived,
+//! not when the caller gives up, because until then the server may read the request's memory.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::carrier::{Carrier, SlotSet};
+use crate::code::{Code, Executed};
+use crate::frame::{HEADER_BYTES, Header, Kind, LARGE, large_key, outcome_of};
+use crate::link::{Blocked, Link};
+use crate::session::{Payload, SessionLimits};
+use crate::status::Status;
+
+/// One call of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CallId {
+    pub(crate) slot: u16,
+    pub(crate) number: u32,
+}
+
+/// A request as the session takes it.
+pub(crate) struct NewCall<'a> {
+    pub(crate) method: u64,
+    /// Flags of the body: with metadata or without.
+    pub(crate) flags: u8,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) body: &'a [u8],
+}
+
+/// A call that is over, for its caller.
+pub(crate) struct Finished<B> {
+    pub(crate) id: CallId,
+    pub(crate) result: Result<Reply<B>, Status>,
+}
+
+/// The body of a reply and its flags.
+pub(crate) struct Reply<B> {
+    pub(crate) flags: u8,
+    pub(crate) body: Payload<B>,
+}
+
+/// The reason why a call was not started.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// All slots are taken, or the device is busy: try again after a poll.
+    Full,
+    /// It never will be.
+    Refused(Status),
+}
+
+#[derive(Default)]
+enum CallState {
+    #[default]
+    Free,
+    Sent,
+    /// The reply is large: it is being READ, or waits until the device takes the READ.
+    Reading {
+        header: Header,
+        descriptor: [u8; 20],
+    },
+}
+
+struct ClientSlot<E> {
+    number: u32,
+    state: CallState,
+    deadline: Option<Instant>,
+    /// The caller still waits.
+    wanted: bool,
+    exposed: Option<E>,
+}
+
+/// The client's end of a session.
+pub(crate) struct ClientSession<L: Link> {
+    link: L,
+    carrier: Carrier,
+    limits: SessionLimits,
+    slots: Vec<ClientSlot<L::Exposed>>,
+    free: VecDeque<u16>,
+    /// Slots whose large reply waits until the device takes the READ.
+    unread: SlotSet,
+    /// Messages that the device has not taken yet.
+    unsent: VecDeque<[u8; HEADER_BYTES]>,
+    finished: VecDeque<Finished<L::Bytes>>,
+    /// The body of the reply that `next` has returned last.
+    body: Vec<u8>,
+    /// No call ends by its deadline before.
+    earliest: Option<Instant>,
+    draining: bool,
+    down: Option<String>,
+}
+
+impl<L: Link> ClientSession<L> {
+    pub(crate) fn new(link: L, carrier: Carrier, limits: SessionLimits) -> ClientSession<L> {
+        let empty = |_| ClientSlot { number: 0, state: CallState::Free, deadline: None, wanted: false, exposed: None };
+        ClientSession {
+            link,
+            carrier,
+            slots: (0..limits.slots).map(empty).collect(),
+            free: (0..limits.slots).collect(),
+            limits,
+            unread: SlotSet::default(),
+            unsent: VecDeque::new(),
+            finished: VecDeque::new(),
+            body: Vec::new(),
+            earliest: None,
+            draining: false,
+            down: None,
+        }
+    }
+
+    pub(crate) fn link(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    pub(crate) fn carrier(&self) -> &Carrier {
+        &self.carrier
+    }
+
+    /// Calls that the server has not answered.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The reason why no further call can be started, if there is one.
+    pub(crate) fn closed(&self) -> Option<&str> {
+        let draining = self.draining.then_some("the server takes no more requests");
+        self.down.as_deref().or(draining)
+    }
+
+    /// The body of the reply that [`next`](ClientSession::next) has returned last, if it was short.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Sends a request.
+    pub(crate) fn start(&mut self, call: &NewCall<'_>, now: Instant) -> Result<CallId, NotStarted> {
+        if let Some(why) = self.closed() {
+            return Err(NotStarted::Refused(Status::unavailable(why).with_executed(Executed::No)));
+        }
+        if call.body.len() > self.limits.max_message_bytes {
+            let words = format!("{} bytes are more than {}", call.body.len(), self.limits.max_message_bytes);
+            return Err(NotStarted::Refused(Status::resource_exhausted(words).with_executed(Executed::No)));
+        }
+        let info = match call.deadline {
+            None => 0,
+            Some(deadline) => match micros(deadline.saturating_duration_since(now)) {
+                0 => {
+                    let late = Status::deadline_exceeded("the deadline passed before the request was sent");
+                    return Err(NotStarted::Refused(late.with_executed(Executed::No)));
+                }
+                left => left,
+            },
+        };
+        let Some(slot) = self.free.front().copied() else {
+            return Err(NotStarted::Full);
+        };
+        let number = self.slots[usize::from(slot)].number.wrapping_add(1);
+        let header = Header {
+            kind: Kind::Request,
+            flags: call.flags,
+            slot,
+            number,
+            body_bytes: call.body.len() as u32,
+            info,
+            method: call.method,
+        };
+        let exposed = self.send_request(header, call.body, now).map_err(|Blocked| NotStarted::Full)?;
+        self.free.pop_front();
+        self.slots[usize::from(slot)] =
+            ClientSlot { number, state: CallState::Sent, deadline: call.deadline, wanted: true, exposed };
+        self.earliest = [self.earliest, call.deadline].into_iter().flatten().min();
+        Ok(CallId { slot, number })
+    }
+
+    /// A long body stays here, and the server READs it.
+    fn send_request(&mut self, mut header: Header, body: &[u8], now: Instant) -> Result<Option<L::Exposed>, Blocked> {
+        if body.len() <= self.carrier.inline_bytes() {
+            self.carrier.send(&mut self.link, &header, body, now)?;
+            return Ok(None);
+        }
+        let (exposed, key) = self.link.expose(&[body])?;
+        let descriptor = key.to_bytes();
+        header.flags |= LARGE;
+        header.body_bytes = descriptor.len() as u32;
+        self.carrier.send(&mut self.link, &header, &descriptor, now)?;
+        Ok(Some(exposed))
+    }
+
+    /// The caller waits no longer. Its slot and its memory stay taken until the server has answered.
+    pub(crate) fn cancel(&mut self, id: CallId) {
+        if let Some(slot) = self.slots.get_mut(usize::from(id.slot))
+            && slot.number == id.number
+            && slot.wanted
+            && !matches!(slot.state, CallState::Free)
+        {
+            slot.wanted = false;
+            self.tell(Header::bare(Kind::Cancel, id.slot, id.number));
+        }
+    }
+
+    /// The next call that is over. A short reply's body is in [`body`](ClientSession::body).
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Finished<L::Bytes>> {
+        if let Some(finished) = self.finished.pop_front() {
+            return Some(finished);
+        }
+        if self.down.is_some() {
+            return None;
+        }
+        while let Some(header) = self.carrier.receive(&mut self.link, &mut self.body, now) {
+            if let Some(finished) = self.on_reply(header) {
+                return Some(finished);
+            }
+        }
+        if self.carrier.is_broken() {
+            self.on_down("the server broke the rules of the way");
+        }
+        if self.earliest.is_some_and(|earliest| earliest <= now) {
+            self.expire(now);
+        }
+        self.flush();
+        self.finished.pop_front()
+    }
+
+    /// The first moment at which [`next`](ClientSession::next) has something to do by itself.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.earliest
+    }
+
+    fn on_reply(&mut self, header: Header) -> Option<Finished<L::Bytes>> {
+        let slot = self.slots.get_mut(usize::from(header.slot))?;
+        let is_awaited = header.kind == Kind::Reply && slot.number == header.number;
+        if !is_awaited || !matches!(slot.state, CallState::Sent) {
+            return None;
+        }
+        // The server has done with the request.
+        slot.exposed = None;
+        let id = CallId { slot: header.slot, number: header.number };
+        if !header.is_large() {
+            return self.finish_short(id, &header);
+        }
+        let Ok(descriptor) = <[u8; 20]>::try_from(&self.body[..]) else {
+            self.on_down("the server sent a malformed reply");
+            return None;
+        };
+        slot.state = CallState::Reading { header, descriptor };
+        self.read(id);
+        None
+    }
+
+    fn finish_short(&mut self, id: CallId, header: &Header) -> Option<Finished<L::Bytes>> {
+        let (code, executed) = outcome_of(header.info);
+        let was_wanted = self.release(id);
+        let result = match code {
+            Code::Ok => Ok(Reply { flags: header.flags, body: Payload::Short }),
+            code => {
+                let words = String::from_utf8_lossy(&self.body).into_owned();
+                Err(Status::new(code, words).with_executed(executed))
+            }
+        };
+        was_wanted.then_some(Finished { id, result })
+    }
+
+    /// READs a large reply; the device may have to be asked again.
+    fn read(&mut self, id: CallId) {
+        self.unread.remove(id.slot);
+        let slot = &self.slots[usize::from(id.slot)];
+        let CallState::Reading { descriptor, .. } = &slot.state else {
+            return;
+        };
+        if !slot.wanted {
+            self.done_with(id);
+            return;
+        }
+        match large_key(descriptor, self.limits.max_message_bytes) {
+            None => self.on_down("the server sent a reply that is too long"),
+            Some(key) if self.link.read(&key, tag_of(id)).is_err() => self.unread.insert(id.slot),
+            Some(_) => {}
+        }
+    }
+
+    /// A READ is over.
+    pub(crate) fn on_read(&mut self, tag: u64, bytes: Option<L::Bytes>) {
+        let id = id_of(tag);
+        let Some(slot) = self.slots.get_mut(usize::from(id.slot)).filter(|slot| slot.number == id.number) else {
+            return;
+        };
+        let CallState::Reading { header, .. } = slot.state else {
+            return;
+        };
+        let Some(bytes) = bytes else {
+            return; // The connection has ended, which is told separately.
+        };
+        let result = match outcome_of(header.info) {
+            (Code::Ok, _) => Ok(Reply { flags: header.flags & !LARGE, body: Payload::Long(bytes) }),
+            (code, executed) => Err(Status::new(code, String::from_utf8_lossy(bytes.as_ref())).with_executed(executed)),
+        };
+        if self.done_with(id) {
+            self.finished.push_back(Finished { id, result });
+        }
+    }
+
+    /// Lets the server free a large reply, and frees the slot. Returns whether the caller still waits.
+    fn done_with(&mut self, id: CallId) -> bool {
+        self.tell(Header::bare(Kind::Done, id.slot, id.number));
+        self.release(id)
+    }
+
+    fn release(&mut self, id: CallId) -> bool {
+        let slot = &mut self.slots[usize::from(id.slot)];
+        slot.state = CallState::Free;
+        slot.deadline = None;
+        self.free.push_back(id.slot);
+        std::mem::take(&mut slot.wanted)
+    }
+
+    /// Sends a message without a body over the connection itself.
+    fn tell(&mut self, header: Header) {
+        self.unsent.push_back(header.encode());
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Some(message) = self.unsent.front() {
+            if self.link.send(message).is_err() {
+                return;
+            }
+            self.unsent.pop_front();
+        }
+        let mut unread = self.unread;
+        while let Some(slot) = unread.pop() {
+            self.read(CallId { slot, number: self.slots[usize::from(slot)].number });
+        }
+    }
+
+    /// A message has come over the connection itself.
+    pub(crate) fn on_message(&mut self, message: &[u8]) {
+        match Header::split(message) {
+            Some((Header { kind: Kind::Drain, .. }, _)) => self.draining = true,
+            _ => self.on_down("the server sent a malformed message"),
+        }
+    }
+
+    /// Immediate data has arrived.
+    pub(crate) fn on_imm(&mut self, imm: u32) {
+        self.carrier.on_imm(imm);
+    }
+
+    /// The connection has ended: nobody will ever know more about the calls that are under way.
+    pub(crate) fn on_down(&mut self, why: &str) {
+        if self.down.is_some() {
+            return;
+        }
+        self.down = Some(why.to_string());
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            let id = CallId { slot: at as u16, number: slot.number };
+            let executed = match slot.state {
+                CallState::Free => continue,
+                CallState::Sent => Executed::Unknown,
+                CallState::Reading { .. } => Executed::Yes,
+            };
+            slot.exposed = None;
+            if std::mem::take(&mut slot.wanted) {
+                let status = Status::unavailable(why).with_executed(executed);
+                self.finished.push_back(Finished { id, result: Err(status) });
+            }
+        }
+    }
+
+    /// Ends the calls whose deadline has passed.
+    fn expire(&mut self, now: Instant) {
+        self.earliest = None;
+        for at in 0..self.limits.slots {
+            let slot = &self.slots[usize::from(at)];
+            let (id, executed) = (CallId { slot: at, number: slot.number }, executed_so_far(&slot.state));
+            match slot.deadline.filter(|_| slot.wanted) {
+                Some(deadline) if deadline <= now => {
+                    self.cancel(id);
+                    let late = Status::deadline_exceeded("no reply before the deadline").with_executed(executed);
+                    self.finished.push_back(Finished { id, result: Err(late) });
+                }
+                deadline => self.earliest = [self.earliest, deadline].into_iter().flatten().min(),
+            }
+        }
+    }
+}
+
+/// Whether the server has executed a call of that state.
+fn executed_so_far(state: &CallState) -> Executed {
+    match state {
+        CallState::Reading { .. } => Executed::Yes,
+        CallState::Free | CallState::Sent => Executed::Unknown,
+    }
+}
+
+fn micros(left: Duration) -> u32 {
+    u32::try_from(left.as_micros()).unwrap_or(u32::MAX)
+}
+
+fn tag_of(id: CallId) -> u64 {
+    u64::from(id.slot) << 32 | u64::from(id.number)
+}
+
+fn id_of(tag: u64) -> CallId {
+    CallId { slot: (tag >> 32) as u16, number: tag as u32 }
+}
