@@ -23,7 +23,7 @@ pub(crate) const METADATA: u8 = 2;
 /// The meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// Client: execute this.
     Request = 1,
     /// Server: the outcome.
@@ -38,8 +38,8 @@ pub(crate) enum Kind {
 
 /// A header in the machine's own form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) kind: Kind,
+pub(crate) struct FrameHeader {
+    pub(crate) kind: FrameKind,
     pub(crate) flags: u8,
     /// The place of the call among those of its session.
     pub(crate) slot: u16,
@@ -52,10 +52,10 @@ pub(crate) struct Header {
     pub(crate) method: u64,
 }
 
-impl Header {
+impl FrameHeader {
     /// The header of a message without a body.
-    pub(crate) fn bare(kind: Kind, slot: u16, number: u32) -> Header {
-        Header { kind, flags: 0, slot, number, body_bytes: 0, info: 0, method: 0 }
+    pub(crate) fn bare(kind: FrameKind, slot: u16, number: u32) -> FrameHeader {
+        FrameHeader { kind, flags: 0, slot, number, body_bytes: 0, info: 0, method: 0 }
     }
 
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -71,17 +71,17 @@ impl Header {
     }
 
     /// The header in `bytes`; `None` if there is no such kind or flag.
-    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<FrameHeader> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let kind = match bytes[6] {
-            1 => Kind::Request,
-            2 => Kind::Reply,
-            3 => Kind::Cancel,
-            4 => Kind::Done,
-            5 => Kind::Drain,
+            1 => FrameKind::Request,
+            2 => FrameKind::Reply,
+            3 => FrameKind::Cancel,
+            4 => FrameKind::Done,
+            5 => FrameKind::Drain,
             _ => return None,
         };
-        (bytes[7] & !(LARGE | METADATA) == 0).then_some(Header {
+        (bytes[7] & !(LARGE | METADATA) == 0).then_some(FrameHeader {
             kind,
             flags: bytes[7],
             slot: u16::from_le_bytes([bytes[4], bytes[5]]),
@@ -93,9 +93,9 @@ impl Header {
     }
 
     /// The header at the start of `bytes` and the body behind it, which must be all the rest.
-    pub(crate) fn split(bytes: &[u8]) -> Option<(Header, &[u8])> {
+    pub(crate) fn split(bytes: &[u8]) -> Option<(FrameHeader, &[u8])> {
         let (header, body) = bytes.split_first_chunk()?;
-        let header = Header::decode(header)?;
+        let header = FrameHeader::decode(header)?;
         (body.len() as u64 == u64::from(header.body_bytes)).then_some((header, body))
     }
 
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn a_header_decodes_to_the_same() {
-        let header = Header {
-            kind: Kind::Request,
+        let header = FrameHeader {
+            kind: FrameKind::Request,
             flags: LARGE,
             slot: 31,
             number: u32::MAX,
@@ -157,19 +157,19 @@ mod tests {
             info: 77,
             method: 0x0123_4567_89ab_cdef,
         };
-        assert_eq!(Header::decode(&header.encode()), Some(header));
+        assert_eq!(FrameHeader::decode(&header.encode()), Some(header));
     }
 
     #[test]
     fn unknown_kinds_and_flags_and_wrong_lengths_are_refused() {
-        let good = Header::bare(Kind::Cancel, 1, 2).encode();
-        assert!(Header::split(&good).is_some());
-        assert!(Header::split(&[&good[..], &[0]].concat()).is_none());
-        assert!(Header::split(&good[..23]).is_none());
+        let good = FrameHeader::bare(FrameKind::Cancel, 1, 2).encode();
+        assert!(FrameHeader::split(&good).is_some());
+        assert!(FrameHeader::split(&[&good[..], &[0]].concat()).is_none());
+        assert!(FrameHeader::split(&good[..23]).is_none());
         for (at, value) in [(6, 0), (6, 6), (7, 4)] {
             let mut bad = good;
             bad[at] = value;
-            assert_eq!(Header::decode(&bad), None, "byte {at} is {value}");
+            assert_eq!(FrameHeader::decode(&bad), None, "byte {at} is {value}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use longarm::RemoteKey;
 
 /// Memory of ours that the peer writes with WRITE, addressed from zero.
-pub(crate) trait Area {
+pub(crate) trait PeerArea {
     /// Length in bytes.
     fn len_bytes(&self) -> u64;
     /// The word at a multiple of 8 (acquire).
@@ -22,26 +22,26 @@ pub(crate) trait Area {
 }
 
 /// A connection to one peer.
-pub(crate) trait Link {
+pub(crate) trait SessionLink {
     /// Memory that a READ has filled.
     type Bytes: AsRef<[u8]> + Send + 'static;
     /// Memory that the peer may READ, until this is dropped.
     type Exposed;
     /// Memory that the peer writes.
-    type Area: Area;
+    type Area: PeerArea;
 
     /// WRITEs the parts, one behind the other, to `at` in the peer's area. They are copied before this returns.
-    fn write(&mut self, at: u64, parts: &[&[u8]]) -> Result<(), Blocked>;
+    fn write(&mut self, at: u64, parts: &[&[u8]]) -> Result<(), LinkBusy>;
     /// As `write`, and tells the peer's session the immediate data.
-    fn write_with_imm(&mut self, at: u64, parts: &[&[u8]], imm: u32) -> Result<(), Blocked>;
+    fn write_with_imm(&mut self, at: u64, parts: &[&[u8]], imm: u32) -> Result<(), LinkBusy>;
     /// READs all that the key leads to. The session hears of the end by the tag.
-    fn read(&mut self, from: &RemoteKey, tag: u64) -> Result<(), Blocked>;
+    fn read(&mut self, from: &RemoteKey, tag: u64) -> Result<(), LinkBusy>;
     /// SENDs a short message, reliably and in order.
-    fn send(&mut self, message: &[u8]) -> Result<(), Blocked>;
+    fn send(&mut self, message: &[u8]) -> Result<(), LinkBusy>;
     /// SENDs a datagram, which may be lost.
-    fn datagram(&mut self, parts: &[&[u8]]) -> Result<(), Blocked>;
+    fn datagram(&mut self, parts: &[&[u8]]) -> Result<(), LinkBusy>;
     /// A copy of the bytes that the peer may READ, and the key.
-    fn expose(&mut self, parts: &[&[u8]]) -> Result<(Self::Exposed, RemoteKey), Blocked>;
+    fn expose(&mut self, parts: &[&[u8]]) -> Result<(Self::Exposed, RemoteKey), LinkBusy>;
     /// Our area.
     fn area(&self) -> &Self::Area;
     /// An area of our own that the peer reads with READ, if this way has one.
@@ -53,9 +53,9 @@ pub(crate) trait Link {
 /// The device takes no more requests now, or has no memory now; or the connection has ended, which the session hears
 /// separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocked;
+pub(crate) struct LinkBusy;
 
-impl fmt::Display for Blocked {
+impl fmt::Display for LinkBusy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the device takes no more requests now")
     }

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use crate::carrier::record::{Look, RECORD_OVERHEAD_BYTES, RecordEnds, take_record};
 use crate::carrier::slots::SlotSet;
-use crate::frame::{Header, Kind};
-use crate::link::{Blocked, Link};
+use crate::frame::{FrameHeader, FrameKind};
+use crate::link::{LinkBusy, SessionLink};
 
 /// One end of a session in this way.
 pub(crate) struct ImmediateCarrier {
@@ -37,7 +37,12 @@ impl ImmediateCarrier {
         (self.slot_bytes - RECORD_OVERHEAD_BYTES) as usize
     }
 
-    pub(crate) fn send<L: Link>(&mut self, link: &mut L, header: &Header, body: &[u8]) -> Result<(), Blocked> {
+    pub(crate) fn send<L: SessionLink>(
+        &mut self,
+        link: &mut L,
+        header: &FrameHeader,
+        body: &[u8],
+    ) -> Result<(), LinkBusy> {
         let (at, ends) = (u64::from(header.slot) * self.slot_bytes, RecordEnds::of(header));
         if self.tell {
             let imm = u32::from(self.node) | u32::from(header.slot) << 16;
@@ -45,7 +50,7 @@ impl ImmediateCarrier {
         } else {
             link.write(at, &ends.around(body))?;
         }
-        if header.kind == Kind::Request {
+        if header.kind == FrameKind::Request {
             self.watched.insert(header.slot);
         }
         Ok(())
@@ -62,7 +67,7 @@ impl ImmediateCarrier {
         self.told.push_back(slot);
     }
 
-    pub(crate) fn receive<L: Link>(&mut self, link: &mut L, body: &mut Vec<u8>) -> Option<Header> {
+    pub(crate) fn receive<L: SessionLink>(&mut self, link: &mut L, body: &mut Vec<u8>) -> Option<FrameHeader> {
         if let Some(slot) = self.told.pop_front() {
             // The message may have been found in its slot before.
             return self.look(link, slot, body);
@@ -76,7 +81,7 @@ impl ImmediateCarrier {
         None
     }
 
-    fn look<L: Link>(&mut self, link: &mut L, slot: u16, body: &mut Vec<u8>) -> Option<Header> {
+    fn look<L: SessionLink>(&mut self, link: &mut L, slot: u16, body: &mut Vec<u8>) -> Option<FrameHeader> {
         match take_record(link.area(), u64::from(slot) * self.slot_bytes, self.slot_bytes, body) {
             Look::Message(header) if header.slot == slot => {
                 self.watched.remove(slot);

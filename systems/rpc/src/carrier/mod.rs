@@ -11,8 +11,8 @@ pub(crate) use immediate::ImmediateCarrier;
 pub(crate) use ring::{RING_START_BYTES, RingCarrier};
 pub(crate) use slots::{MAX_SLOTS, SlotSet};
 
-use crate::frame::Header;
-use crate::link::{Blocked, Link};
+use crate::frame::FrameHeader;
+use crate::link::{LinkBusy, SessionLink};
 
 /// One end of a session, in one of the ways.
 pub(crate) enum Carrier {
@@ -30,13 +30,13 @@ impl Carrier {
     }
 
     /// Sends a message. The bytes may be used again when this returns.
-    pub(crate) fn send<L: Link>(
+    pub(crate) fn send<L: SessionLink>(
         &mut self,
         link: &mut L,
-        header: &Header,
+        header: &FrameHeader,
         body: &[u8],
         _: Instant,
-    ) -> Result<(), Blocked> {
+    ) -> Result<(), LinkBusy> {
         match self {
             Carrier::Ring(ring) => ring.send(link, header, body),
             Carrier::Immediate(immediate) => immediate.send(link, header, body),
@@ -44,7 +44,12 @@ impl Carrier {
     }
 
     /// Takes the next message, if there is one; its body replaces the contents of `body`.
-    pub(crate) fn receive<L: Link>(&mut self, link: &mut L, body: &mut Vec<u8>, _: Instant) -> Option<Header> {
+    pub(crate) fn receive<L: SessionLink>(
+        &mut self,
+        link: &mut L,
+        body: &mut Vec<u8>,
+        _: Instant,
+    ) -> Option<FrameHeader> {
         match self {
             Carrier::Ring(ring) => ring.receive(link, body),
             Carrier::Immediate(immediate) => immediate.receive(link, body),

@@ -7,8 +7,8 @@
 //! the tail, which arrives last. It copies the message out, and zeroes the record before the sender may use the place
 //! again. So old bytes never look like a tail. (Dragojević et al., "FaRM: Fast Remote Memory", NSDI 2014, section 4.)
 
-use crate::frame::{HEADER_BYTES, Header};
-use crate::link::{Area, Blocked, Link};
+use crate::frame::{FrameHeader, HEADER_BYTES};
+use crate::link::{LinkBusy, PeerArea, SessionLink};
 
 /// Bytes of a record besides those of the body.
 pub(crate) const RECORD_OVERHEAD_BYTES: u64 = HEADER_BYTES as u64 + TAIL_BYTES;
@@ -28,7 +28,7 @@ pub(crate) struct RecordEnds {
 }
 
 impl RecordEnds {
-    pub(crate) fn of(header: &Header) -> RecordEnds {
+    pub(crate) fn of(header: &FrameHeader) -> RecordEnds {
         let head = header.encode();
         let mut tail = [0; 16];
         let padding = (header.body_bytes as usize).next_multiple_of(8) - header.body_bytes as usize;
@@ -43,7 +43,12 @@ impl RecordEnds {
 }
 
 /// Writes a record to `at` in the peer's area.
-pub(crate) fn write_record<L: Link>(link: &mut L, at: u64, header: &Header, body: &[u8]) -> Result<(), Blocked> {
+pub(crate) fn write_record<L: SessionLink>(
+    link: &mut L,
+    at: u64,
+    header: &FrameHeader,
+    body: &[u8],
+) -> Result<(), LinkBusy> {
     link.write(at, &RecordEnds::of(header).around(body))
 }
 
@@ -53,13 +58,13 @@ pub(crate) enum Look {
     /// No record, or not yet the whole of one.
     Nothing,
     /// A message. Its body has been copied out, and the record zeroed.
-    Message(Header),
+    Message(FrameHeader),
     /// The sender broke the rules: there is no such message, or it goes beyond the end of the place.
     Broken,
 }
 
 /// Looks for a record at `at` whose place has `room_bytes`.
-pub(crate) fn take_record(area: &impl Area, at: u64, room_bytes: u64, body: &mut Vec<u8>) -> Look {
+pub(crate) fn take_record(area: &impl PeerArea, at: u64, room_bytes: u64, body: &mut Vec<u8>) -> Look {
     let first = area.load(at);
     if first == 0 {
         return Look::Nothing;
@@ -75,7 +80,7 @@ pub(crate) fn take_record(area: &impl Area, at: u64, room_bytes: u64, body: &mut
     area.copy_out(at, &mut head);
     // The peer may change its record at any time: the length that was checked counts.
     head[..8].copy_from_slice(&first.to_le_bytes());
-    let Some(header) = Header::decode(&head) else {
+    let Some(header) = FrameHeader::decode(&head) else {
         return Look::Broken;
     };
     body.resize(header.body_bytes as usize, 0);
@@ -85,7 +90,7 @@ pub(crate) fn take_record(area: &impl Area, at: u64, room_bytes: u64, body: &mut
 }
 
 /// Zeroes a record.
-fn zero(area: &impl Area, at: u64, len_bytes: u64) {
+fn zero(area: &impl PeerArea, at: u64, len_bytes: u64) {
     let mut done = 0;
     while done < len_bytes {
         let part = (len_bytes - done).min(ZEROS.len() as u64);

@@ -5,8 +5,8 @@
 //! leaves a mark there. (FaRM, NSDI 2014, section 4.)
 
 use crate::carrier::record::{Look, record_bytes, take_record, write_record};
-use crate::frame::{Header, Kind};
-use crate::link::{Area, Blocked, Link};
+use crate::frame::{FrameHeader, FrameKind};
+use crate::link::{LinkBusy, PeerArea, SessionLink};
 
 /// Records begin at multiples of this.
 const ALIGN_BYTES: u64 = 64;
@@ -41,12 +41,17 @@ impl RingCarrier {
         (self.ring_bytes / 4 - record_bytes(0)) as usize
     }
 
-    pub(crate) fn send<L: Link>(&mut self, link: &mut L, header: &Header, body: &[u8]) -> Result<(), Blocked> {
+    pub(crate) fn send<L: SessionLink>(
+        &mut self,
+        link: &mut L,
+        header: &FrameHeader,
+        body: &[u8],
+    ) -> Result<(), LinkBusy> {
         let need = record_bytes(body.len() as u64).next_multiple_of(ALIGN_BYTES);
         let left = self.ring_bytes - self.sent % self.ring_bytes;
         let skip = if need > left { left } else { 0 };
         if !self.has_room(link, skip + need) {
-            return Err(Blocked);
+            return Err(LinkBusy);
         }
         if skip > 0 {
             self.skip(link, skip)?;
@@ -56,7 +61,7 @@ impl RingCarrier {
         Ok(())
     }
 
-    pub(crate) fn receive<L: Link>(&mut self, link: &mut L, body: &mut Vec<u8>) -> Option<Header> {
+    pub(crate) fn receive<L: SessionLink>(&mut self, link: &mut L, body: &mut Vec<u8>) -> Option<FrameHeader> {
         loop {
             let left = self.ring_bytes - self.received % self.ring_bytes;
             match take_record(link.area(), self.place(self.received), left, body) {
@@ -78,14 +83,14 @@ impl RingCarrier {
         }
     }
 
-    fn consumed<L: Link>(&mut self, link: &mut L, len_bytes: u64) {
+    fn consumed<L: SessionLink>(&mut self, link: &mut L, len_bytes: u64) {
         self.received += len_bytes;
         self.tell(link);
     }
 
     /// Tells the peer how far we have read, if that is worth a WRITE. A WRITE that the device refuses is tried again at
     /// the next look.
-    fn tell<L: Link>(&mut self, link: &mut L) {
+    fn tell<L: SessionLink>(&mut self, link: &mut L) {
         if self.received - self.told >= self.ring_bytes / TELL_AFTER
             && link.write(0, &[&self.received.to_le_bytes()]).is_ok()
         {
@@ -93,14 +98,14 @@ impl RingCarrier {
         }
     }
 
-    fn skip<L: Link>(&mut self, link: &mut L, left: u64) -> Result<(), Blocked> {
+    fn skip<L: SessionLink>(&mut self, link: &mut L, left: u64) -> Result<(), LinkBusy> {
         // A record of no body fits: records are multiples of its length.
-        write_record(link, self.place(self.sent), &Header::bare(Kind::Drain, u16::MAX, 0), &[])?;
+        write_record(link, self.place(self.sent), &FrameHeader::bare(FrameKind::Drain, u16::MAX, 0), &[])?;
         self.sent += left;
         Ok(())
     }
 
-    fn has_room<L: Link>(&mut self, link: &L, need: u64) -> bool {
+    fn has_room<L: SessionLink>(&mut self, link: &L, need: u64) -> bool {
         if self.sent + need - self.freed <= self.ring_bytes {
             return true;
         }
@@ -120,6 +125,6 @@ impl RingCarrier {
 }
 
 /// The mark that the rest of the ring is unused.
-fn is_skip(header: &Header) -> bool {
-    header.kind == Kind::Drain && header.slot == u16::MAX
+fn is_skip(header: &FrameHeader) -> bool {
+    header.kind == FrameKind::Drain && header.slot == u16::MAX
 }

@@ -1,16 +1,16 @@
 //! The client's end of a session: calls in slots, from their start to the last trace of them.
 //!
 //! A slot is a credit: the server holds one request per slot at most. It is free again when the server's reply has arrived,
-//! not when the caller gives up, because until then the server may read the request's memory.
+//! not when the caller gives up: until then the server may read the request's memory.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
-use crate::frame::{HEADER_BYTES, Header, Kind, LARGE, large_key, outcome_of};
-use crate::link::{Blocked, Link};
-use crate::session::{Payload, SessionLimits};
+use crate::frame::{FrameHeader, FrameKind, HEADER_BYTES, LARGE, large_key, outcome_of};
+use crate::link::{LinkBusy, SessionLink};
+use crate::session::{Body, SessionLimits};
 use crate::status::Status;
 
 /// One call of a session.
@@ -32,13 +32,13 @@ pub(crate) struct NewCall<'a> {
 /// A call that is over, for its caller.
 pub(crate) struct Finished<B> {
     pub(crate) id: CallId,
-    pub(crate) result: Result<Reply<B>, Status>,
+    pub(crate) result: Result<ReplyBody<B>, Status>,
 }
 
 /// The body of a reply and its flags.
-pub(crate) struct Reply<B> {
+pub(crate) struct ReplyBody<B> {
     pub(crate) flags: u8,
-    pub(crate) body: Payload<B>,
+    pub(crate) body: Body<B>,
 }
 
 /// The reason why a call was not started.
@@ -57,7 +57,7 @@ enum CallState {
     Sent,
     /// The reply is large: it is being READ, or waits until the device takes the READ.
     Reading {
-        header: Header,
+        header: FrameHeader,
         descriptor: [u8; 20],
     },
 }
@@ -72,7 +72,7 @@ struct ClientSlot<E> {
 }
 
 /// The client's end of a session.
-pub(crate) struct ClientSession<L: Link> {
+pub(crate) struct ClientSession<L: SessionLink> {
     link: L,
     carrier: Carrier,
     limits: SessionLimits,
@@ -91,7 +91,7 @@ pub(crate) struct ClientSession<L: Link> {
     down: Option<String>,
 }
 
-impl<L: Link> ClientSession<L> {
+impl<L: SessionLink> ClientSession<L> {
     pub(crate) fn new(link: L, carrier: Carrier, limits: SessionLimits) -> ClientSession<L> {
         let empty = |_| ClientSlot { number: 0, state: CallState::Free, deadline: None, wanted: false, exposed: None };
         ClientSession {
@@ -157,8 +157,8 @@ impl<L: Link> ClientSession<L> {
             return Err(NotStarted::Full);
         };
         let number = self.slots[usize::from(slot)].number.wrapping_add(1);
-        let header = Header {
-            kind: Kind::Request,
+        let header = FrameHeader {
+            kind: FrameKind::Request,
             flags: call.flags,
             slot,
             number,
@@ -166,7 +166,7 @@ impl<L: Link> ClientSession<L> {
             info,
             method: call.method,
         };
-        let exposed = self.send_request(header, call.body, now).map_err(|Blocked| NotStarted::Full)?;
+        let exposed = self.send_request(header, call.body, now).map_err(|LinkBusy| NotStarted::Full)?;
         self.free.pop_front();
         self.slots[usize::from(slot)] =
             ClientSlot { number, state: CallState::Sent, deadline: call.deadline, wanted: true, exposed };
@@ -175,7 +175,12 @@ impl<L: Link> ClientSession<L> {
     }
 
     /// A long body stays here, and the server READs it.
-    fn send_request(&mut self, mut header: Header, body: &[u8], now: Instant) -> Result<Option<L::Exposed>, Blocked> {
+    fn send_request(
+        &mut self,
+        mut header: FrameHeader,
+        body: &[u8],
+        now: Instant,
+    ) -> Result<Option<L::Exposed>, LinkBusy> {
         if body.len() <= self.carrier.inline_bytes() {
             self.carrier.send(&mut self.link, &header, body, now)?;
             return Ok(None);
@@ -196,7 +201,7 @@ impl<L: Link> ClientSession<L> {
             && !matches!(slot.state, CallState::Free)
         {
             slot.wanted = false;
-            self.tell(Header::bare(Kind::Cancel, id.slot, id.number));
+            self.tell(FrameHeader::bare(FrameKind::Cancel, id.slot, id.number));
         }
     }
 
@@ -228,9 +233,9 @@ impl<L: Link> ClientSession<L> {
         self.earliest
     }
 
-    fn on_reply(&mut self, header: Header) -> Option<Finished<L::Bytes>> {
+    fn on_reply(&mut self, header: FrameHeader) -> Option<Finished<L::Bytes>> {
         let slot = self.slots.get_mut(usize::from(header.slot))?;
-        let is_awaited = header.kind == Kind::Reply && slot.number == header.number;
+        let is_awaited = header.kind == FrameKind::Reply && slot.number == header.number;
         if !is_awaited || !matches!(slot.state, CallState::Sent) {
             return None;
         }
@@ -249,11 +254,11 @@ impl<L: Link> ClientSession<L> {
         None
     }
 
-    fn finish_short(&mut self, id: CallId, header: &Header) -> Option<Finished<L::Bytes>> {
+    fn finish_short(&mut self, id: CallId, header: &FrameHeader) -> Option<Finished<L::Bytes>> {
         let (code, executed) = outcome_of(header.info);
         let was_wanted = self.release(id);
         let result = match code {
-            Code::Ok => Ok(Reply { flags: header.flags, body: Payload::Short }),
+            Code::Ok => Ok(ReplyBody { flags: header.flags, body: Body::Short }),
             code => {
                 let words = String::from_utf8_lossy(&self.body).into_owned();
                 Err(Status::new(code, words).with_executed(executed))
@@ -293,7 +298,7 @@ impl<L: Link> ClientSession<L> {
             return; // The connection has ended, which is told separately.
         };
         let result = match outcome_of(header.info) {
-            (Code::Ok, _) => Ok(Reply { flags: header.flags & !LARGE, body: Payload::Long(bytes) }),
+            (Code::Ok, _) => Ok(ReplyBody { flags: header.flags & !LARGE, body: Body::Long(bytes) }),
             (code, executed) => Err(Status::new(code, String::from_utf8_lossy(bytes.as_ref())).with_executed(executed)),
         };
         if self.done_with(id) {
@@ -303,7 +308,7 @@ impl<L: Link> ClientSession<L> {
 
     /// Lets the server free a large reply, and frees the slot. Returns whether the caller still waits.
     fn done_with(&mut self, id: CallId) -> bool {
-        self.tell(Header::bare(Kind::Done, id.slot, id.number));
+        self.tell(FrameHeader::bare(FrameKind::Done, id.slot, id.number));
         self.release(id)
     }
 
@@ -316,7 +321,7 @@ impl<L: Link> ClientSession<L> {
     }
 
     /// Sends a message without a body over the connection itself.
-    fn tell(&mut self, header: Header) {
+    fn tell(&mut self, header: FrameHeader) {
         self.unsent.push_back(header.encode());
         self.flush();
     }
@@ -336,8 +341,8 @@ impl<L: Link> ClientSession<L> {
 
     /// A message has come over the connection itself.
     pub(crate) fn on_message(&mut self, message: &[u8]) {
-        match Header::split(message) {
-            Some((Header { kind: Kind::Drain, .. }, _)) => self.draining = true,
+        match FrameHeader::split(message) {
+            Some((FrameHeader { kind: FrameKind::Drain, .. }, _)) => self.draining = true,
             _ => self.on_down("the server sent a malformed message"),
         }
     }

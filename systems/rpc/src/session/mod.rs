@@ -3,7 +3,7 @@
 mod client;
 mod server;
 
-pub(crate) use client::{CallId, ClientSession, Finished, NewCall, NotStarted, Reply};
+pub(crate) use client::{CallId, ClientSession, Finished, NewCall, NotStarted, ReplyBody};
 pub(crate) use server::{Arrived, ServerSession, ServerSessionCounters};
 
 /// Sizes on which both ends of a session agree.
@@ -17,7 +17,7 @@ pub(crate) struct SessionLimits {
 
 /// The body of a message that has arrived.
 #[derive(Debug)]
-pub(crate) enum Payload<B> {
+pub(crate) enum Body<B> {
     /// It is in the session's own buffer, until the next one.
     Short,
     /// It is in memory of its own.

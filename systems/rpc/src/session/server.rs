@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
-use crate::frame::{Header, Kind, LARGE, large_key, outcome_info};
-use crate::link::{Blocked, Link};
-use crate::session::{CallId, Payload, SessionLimits};
+use crate::frame::{FrameHeader, FrameKind, LARGE, large_key, outcome_info};
+use crate::link::{LinkBusy, SessionLink};
+use crate::session::{Body, CallId, SessionLimits};
 
 /// A request for a handler.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Arrived<B> {
     pub(crate) flags: u8,
     /// The moment at which the caller stops waiting.
     pub(crate) deadline: Option<Instant>,
-    pub(crate) body: Payload<B>,
+    pub(crate) body: Body<B>,
 }
 
 /// Events of a session that an observer counts.
@@ -38,7 +38,7 @@ enum ServeState {
     /// No request, or its reply has been sent.
     Idle,
     /// The request is large: it is being READ, or waits until the device takes the READ.
-    Reading { header: Header, descriptor: [u8; 20], deadline: Option<Instant> },
+    Reading { header: FrameHeader, descriptor: [u8; 20], deadline: Option<Instant> },
     /// A handler has it.
     Running,
 }
@@ -48,13 +48,13 @@ struct ServerSlot<E> {
     state: ServeState,
     cancelled: bool,
     /// The last reply, until it is sent; or until the next request, if it may get lost.
-    reply: Option<(Header, Vec<u8>)>,
+    reply: Option<(FrameHeader, Vec<u8>)>,
     /// The memory of a large reply, until the client has read it.
     exposed: Option<E>,
 }
 
 /// The server's end of a session.
-pub(crate) struct ServerSession<L: Link> {
+pub(crate) struct ServerSession<L: SessionLink> {
     link: L,
     carrier: Carrier,
     limits: SessionLimits,
@@ -72,7 +72,7 @@ pub(crate) struct ServerSession<L: Link> {
     down: Option<String>,
 }
 
-impl<L: Link> ServerSession<L> {
+impl<L: SessionLink> ServerSession<L> {
     pub(crate) fn new(link: L, carrier: Carrier, limits: SessionLimits) -> ServerSession<L> {
         let empty = |_| ServerSlot { number: 0, state: ServeState::Idle, cancelled: false, reply: None, exposed: None };
         ServerSession {
@@ -160,8 +160,9 @@ impl<L: Link> ServerSession<L> {
         found
     }
 
-    fn on_request(&mut self, header: Header, body: &[u8], now: Instant) -> Option<Arrived<L::Bytes>> {
-        let Some(slot) = self.slots.get_mut(usize::from(header.slot)).filter(|_| header.kind == Kind::Request) else {
+    fn on_request(&mut self, header: FrameHeader, body: &[u8], now: Instant) -> Option<Arrived<L::Bytes>> {
+        let Some(slot) = self.slots.get_mut(usize::from(header.slot)).filter(|_| header.kind == FrameKind::Request)
+        else {
             self.break_off("the client sent a message that is no request");
             return None;
         };
@@ -196,7 +197,7 @@ impl<L: Link> ServerSession<L> {
             self.begin_read(header, body, deadline, now);
             return None;
         }
-        Some(Arrived { id, method: header.method, flags: header.flags, deadline, body: Payload::Short })
+        Some(Arrived { id, method: header.method, flags: header.flags, deadline, body: Body::Short })
     }
 
     /// The client asks again: it has not had the reply.
@@ -210,7 +211,7 @@ impl<L: Link> ServerSession<L> {
         self.slots[usize::from(slot)].reply = Some((header, body));
     }
 
-    fn begin_read(&mut self, header: Header, body: &[u8], deadline: Option<Instant>, now: Instant) {
+    fn begin_read(&mut self, header: FrameHeader, body: &[u8], deadline: Option<Instant>, now: Instant) {
         let id = CallId { slot: header.slot, number: header.number };
         let Ok(descriptor) = <[u8; 20]>::try_from(body) else {
             self.break_off("the client sent a malformed key");
@@ -250,7 +251,7 @@ impl<L: Link> ServerSession<L> {
         };
         let (method, flags, deadline) = (header.method, header.flags & !LARGE, *deadline);
         slot.state = ServeState::Running;
-        self.arrived.push_back(Arrived { id, method, flags, deadline, body: Payload::Long(bytes) });
+        self.arrived.push_back(Arrived { id, method, flags, deadline, body: Body::Long(bytes) });
     }
 
     /// True if nobody waits for the call any more. Otherwise its handler may run. If the answer is true, the caller
@@ -287,8 +288,8 @@ impl<L: Link> ServerSession<L> {
         let is_error = outcome.0 != Code::Ok;
         // The words of an error are cut where they are longer than a message may be without a READ.
         let body = if is_error { &body[..body.len().min(limit)] } else { body };
-        let mut header = Header {
-            kind: Kind::Reply,
+        let mut header = FrameHeader {
+            kind: FrameKind::Reply,
             flags,
             slot: id.slot,
             number: id.number,
@@ -308,7 +309,7 @@ impl<L: Link> ServerSession<L> {
         }
     }
 
-    fn reply_large(&mut self, mut header: Header, body: &[u8], now: Instant) {
+    fn reply_large(&mut self, mut header: FrameHeader, body: &[u8], now: Instant) {
         match self.link.expose(&[body]) {
             Ok((exposed, key)) => {
                 self.slots[usize::from(header.slot)].exposed = Some(exposed);
@@ -317,7 +318,7 @@ impl<L: Link> ServerSession<L> {
                 header.body_bytes = descriptor.len() as u32;
                 self.send_reply(header, &descriptor, now);
             }
-            Err(Blocked) => {
+            Err(LinkBusy) => {
                 let words = b"the server has no memory for the reply";
                 header.info = outcome_info(Code::ResourceExhausted, Executed::Yes);
                 (header.flags, header.body_bytes) = (0, words.len() as u32);
@@ -326,7 +327,7 @@ impl<L: Link> ServerSession<L> {
         }
     }
 
-    fn send_reply(&mut self, header: Header, body: &[u8], now: Instant) {
+    fn send_reply(&mut self, header: FrameHeader, body: &[u8], now: Instant) {
         let is_sent = self.carrier.send(&mut self.link, &header, body, now).is_ok();
         if !is_sent {
             self.unsent.insert(header.slot);
@@ -351,24 +352,24 @@ impl<L: Link> ServerSession<L> {
             self.read(CallId { slot, number: self.slots[usize::from(slot)].number });
         }
         if self.draining && !self.drain_told {
-            let told = self.link.send(&Header::bare(Kind::Drain, 0, 0).encode());
+            let told = self.link.send(&FrameHeader::bare(FrameKind::Drain, 0, 0).encode());
             self.drain_told = told.is_ok();
         }
     }
 
     /// A message has come over the connection itself.
     pub(crate) fn on_message(&mut self, message: &[u8]) {
-        let header = match Header::split(message) {
+        let header = match FrameHeader::split(message) {
             Some((header, [])) if usize::from(header.slot) < self.slots.len() => header,
             _ => return self.break_off("the client sent a malformed message"),
         };
         let slot = &mut self.slots[usize::from(header.slot)];
         match header.kind {
             // The message may overtake its request, or come after the reply.
-            Kind::Cancel if slot.number == header.number => slot.cancelled = true,
-            Kind::Cancel => {}
-            Kind::Done if slot.number == header.number => slot.exposed = None,
-            Kind::Done => {}
+            FrameKind::Cancel if slot.number == header.number => slot.cancelled = true,
+            FrameKind::Cancel => {}
+            FrameKind::Done if slot.number == header.number => slot.exposed = None,
+            FrameKind::Done => {}
             _ => self.break_off("the client sent a message of another kind"),
         }
     }
