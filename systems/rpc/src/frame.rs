@@ -23,7 +23,7 @@ pub(crate) const METADATA: u8 = 2;
 /// The meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum MessageKind {
+pub(crate) enum RpcKind {
     /// Client: execute this.
     Request = 1,
     /// Server: the outcome.
@@ -39,7 +39,7 @@ pub(crate) enum MessageKind {
 /// A header in the machine's own form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
-    pub(crate) kind: MessageKind,
+    pub(crate) kind: RpcKind,
     pub(crate) flags: u8,
     /// The place of the call among those of its session.
     pub(crate) slot: u16,
@@ -54,7 +54,7 @@ pub(crate) struct FrameHeader {
 
 impl FrameHeader {
     /// The header of a message without a body.
-    pub(crate) fn bare(kind: MessageKind, slot: u16, number: u32) -> FrameHeader {
+    pub(crate) fn bare(kind: RpcKind, slot: u16, number: u32) -> FrameHeader {
         FrameHeader { kind, flags: 0, slot, number, body_bytes: 0, info: 0, method: 0 }
     }
 
@@ -74,11 +74,11 @@ impl FrameHeader {
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<FrameHeader> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let kind = match bytes[6] {
-            1 => MessageKind::Request,
-            2 => MessageKind::Reply,
-            3 => MessageKind::Cancel,
-            4 => MessageKind::Done,
-            5 => MessageKind::Drain,
+            1 => RpcKind::Request,
+            2 => RpcKind::Reply,
+            3 => RpcKind::Cancel,
+            4 => RpcKind::Done,
+            5 => RpcKind::Drain,
             _ => return None,
         };
         (bytes[7] & !(LARGE | METADATA) == 0).then_some(FrameHeader {
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_header_decodes_to_the_same() {
         let header = FrameHeader {
-            kind: MessageKind::Request,
+            kind: RpcKind::Request,
             flags: LARGE,
             slot: 31,
             number: u32::MAX,
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_flags_and_wrong_lengths_are_refused() {
-        let good = FrameHeader::bare(MessageKind::Cancel, 1, 2).encode();
+        let good = FrameHeader::bare(RpcKind::Cancel, 1, 2).encode();
         assert!(FrameHeader::split(&good).is_some());
         assert!(FrameHeader::split(&[&good[..], &[0]].concat()).is_none());
         assert!(FrameHeader::split(&good[..23]).is_none());

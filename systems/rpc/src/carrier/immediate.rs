@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use crate::carrier::record::{Look, RECORD_OVERHEAD_BYTES, RecordEnds, take_record};
 use crate::carrier::slots::SlotSet;
-use crate::frame::{FrameHeader, MessageKind};
+use crate::frame::{FrameHeader, RpcKind};
 use crate::link::{LinkBusy, SessionLink};
 
 /// One end of a session in this way.
@@ -50,7 +50,7 @@ impl ImmediateCarrier {
         } else {
             link.write(at, &ends.around(body))?;
         }
-        if header.kind == MessageKind::Request {
+        if header.kind == RpcKind::Request {
             self.watched.insert(header.slot);
         }
         Ok(())

@@ -5,7 +5,7 @@
 //! leaves a mark there. (FaRM, NSDI 2014, section 4.)
 
 use crate::carrier::record::{Look, record_bytes, take_record, write_record};
-use crate::frame::{FrameHeader, MessageKind};
+use crate::frame::{FrameHeader, RpcKind};
 use crate::link::{LinkBusy, PeerArea, SessionLink};
 
 /// Records begin at multiples of this.
@@ -100,7 +100,7 @@ impl RingCarrier {
 
     fn skip<L: SessionLink>(&mut self, link: &mut L, left: u64) -> Result<(), LinkBusy> {
         // A record of no body fits: records are multiples of its length.
-        write_record(link, self.place(self.sent), &FrameHeader::bare(MessageKind::Drain, u16::MAX, 0), &[])?;
+        write_record(link, self.place(self.sent), &FrameHeader::bare(RpcKind::Drain, u16::MAX, 0), &[])?;
         self.sent += left;
         Ok(())
     }
@@ -126,5 +126,5 @@ impl RingCarrier {
 
 /// The mark that the rest of the ring is unused.
 fn is_skip(header: &FrameHeader) -> bool {
-    header.kind == MessageKind::Drain && header.slot == u16::MAX
+    header.kind == RpcKind::Drain && header.slot == u16::MAX
 }

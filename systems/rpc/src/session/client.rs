@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
-use crate::frame::{FrameHeader, HEADER_BYTES, LARGE, MessageKind, large_key, outcome_of};
+use crate::frame::{FrameHeader, HEADER_BYTES, LARGE, RpcKind, large_key, outcome_of};
 use crate::link::{LinkBusy, SessionLink};
 use crate::session::{Body, SessionLimits};
 use crate::status::Status;
@@ -158,7 +158,7 @@ impl<L: SessionLink> ClientSession<L> {
         };
         let number = self.slots[usize::from(slot)].number.wrapping_add(1);
         let header = FrameHeader {
-            kind: MessageKind::Request,
+            kind: RpcKind::Request,
             flags: call.flags,
             slot,
             number,
@@ -201,7 +201,7 @@ impl<L: SessionLink> ClientSession<L> {
             && !matches!(slot.state, CallState::Free)
         {
             slot.wanted = false;
-            self.tell(FrameHeader::bare(MessageKind::Cancel, id.slot, id.number));
+            self.tell(FrameHeader::bare(RpcKind::Cancel, id.slot, id.number));
         }
     }
 
@@ -235,7 +235,7 @@ impl<L: SessionLink> ClientSession<L> {
 
     fn on_reply(&mut self, header: FrameHeader) -> Option<Finished<L::Bytes>> {
         let slot = self.slots.get_mut(usize::from(header.slot))?;
-        let is_awaited = header.kind == MessageKind::Reply && slot.number == header.number;
+        let is_awaited = header.kind == RpcKind::Reply && slot.number == header.number;
         if !is_awaited || !matches!(slot.state, CallState::Sent) {
             return None;
         }
@@ -308,7 +308,7 @@ impl<L: SessionLink> ClientSession<L> {
 
     /// Lets the server free a large reply, and frees the slot. Returns whether the caller still waits.
     fn done_with(&mut self, id: CallId) -> bool {
-        self.tell(FrameHeader::bare(MessageKind::Done, id.slot, id.number));
+        self.tell(FrameHeader::bare(RpcKind::Done, id.slot, id.number));
         self.release(id)
     }
 
@@ -342,7 +342,7 @@ impl<L: SessionLink> ClientSession<L> {
     /// A message has come over the connection itself.
     pub(crate) fn on_message(&mut self, message: &[u8]) {
         match FrameHeader::split(message) {
-            Some((FrameHeader { kind: MessageKind::Drain, .. }, _)) => self.draining = true,
+            Some((FrameHeader { kind: RpcKind::Drain, .. }, _)) => self.draining = true,
             _ => self.on_down("the server sent a malformed message"),
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
-use crate::frame::{FrameHeader, LARGE, MessageKind, large_key, outcome_info};
+use crate::frame::{FrameHeader, LARGE, RpcKind, large_key, outcome_info};
 use crate::link::{LinkBusy, SessionLink};
 use crate::session::{Body, CallId, SessionLimits};
 
@@ -161,7 +161,7 @@ impl<L: SessionLink> ServerSession<L> {
     }
 
     fn on_request(&mut self, header: FrameHeader, body: &[u8], now: Instant) -> Option<Arrived<L::Bytes>> {
-        let Some(slot) = self.slots.get_mut(usize::from(header.slot)).filter(|_| header.kind == MessageKind::Request)
+        let Some(slot) = self.slots.get_mut(usize::from(header.slot)).filter(|_| header.kind == RpcKind::Request)
         else {
             self.break_off("the client sent a message that is no request");
             return None;
@@ -289,7 +289,7 @@ impl<L: SessionLink> ServerSession<L> {
         // The words of an error are cut where they are longer than a message may be without a READ.
         let body = if is_error { &body[..body.len().min(limit)] } else { body };
         let mut header = FrameHeader {
-            kind: MessageKind::Reply,
+            kind: RpcKind::Reply,
             flags,
             slot: id.slot,
             number: id.number,
@@ -352,7 +352,7 @@ impl<L: SessionLink> ServerSession<L> {
             self.read(CallId { slot, number: self.slots[usize::from(slot)].number });
         }
         if self.draining && !self.drain_told {
-            let told = self.link.send(&FrameHeader::bare(MessageKind::Drain, 0, 0).encode());
+            let told = self.link.send(&FrameHeader::bare(RpcKind::Drain, 0, 0).encode());
             self.drain_told = told.is_ok();
         }
     }
@@ -366,10 +366,10 @@ impl<L: SessionLink> ServerSession<L> {
         let slot = &mut self.slots[usize::from(header.slot)];
         match header.kind {
             // The message may overtake its request, or come after the reply.
-            MessageKind::Cancel if slot.number == header.number => slot.cancelled = true,
-            MessageKind::Cancel => {}
-            MessageKind::Done if slot.number == header.number => slot.exposed = None,
-            MessageKind::Done => {}
+            RpcKind::Cancel if slot.number == header.number => slot.cancelled = true,
+            RpcKind::Cancel => {}
+            RpcKind::Done if slot.number == header.number => slot.exposed = None,
+            RpcKind::Done => {}
             _ => self.break_off("the client sent a message of another kind"),
         }
     }
