@@ -14,6 +14,9 @@ pub(crate) use slots::{MAX_SLOTS, SlotSet};
 use crate::frame::FrameHeader;
 use crate::link::{LinkBusy, SessionLink};
 
+/// The bit of a READ's tag that says that the carrier has asked for it, not the session.
+pub(crate) const CARRIER_READ: u64 = 1 << 63;
+
 /// One end of a session, in one of the ways.
 pub(crate) enum Carrier {
     Ring(RingCarrier),
@@ -21,8 +24,16 @@ pub(crate) enum Carrier {
 }
 
 impl Carrier {
-    /// The longest body that a message can have; longer ones the receiver READs.
-    pub(crate) fn inline_bytes(&self) -> usize {
+    /// The longest body of a request; longer ones the server READs.
+    pub(crate) fn request_inline_bytes(&self) -> usize {
+        match self {
+            Carrier::Ring(ring) => ring.inline_bytes(),
+            Carrier::Immediate(immediate) => immediate.inline_bytes(),
+        }
+    }
+
+    /// The longest body of a reply; longer ones the client READs.
+    pub(crate) fn reply_inline_bytes(&self) -> usize {
         match self {
             Carrier::Ring(ring) => ring.inline_bytes(),
             Carrier::Immediate(immediate) => immediate.inline_bytes(),
@@ -61,6 +72,41 @@ impl Carrier {
         match self {
             Carrier::Ring(ring) => ring.broken = true,
             Carrier::Immediate(immediate) => immediate.on_imm(imm),
+        }
+    }
+
+    /// A datagram has arrived, from the peer or from anybody else.
+    pub(crate) fn on_datagram(&mut self, _: &[u8], _: Instant) {
+        match self {
+            Carrier::Ring(_) | Carrier::Immediate(_) => {}
+        }
+    }
+
+    /// A READ of the carrier's own is over: its tag has the bit [`CARRIER_READ`]. Without bytes the connection has ended.
+    pub(crate) fn on_read(&mut self, _: u64, _: Option<&[u8]>) {
+        match self {
+            Carrier::Ring(_) | Carrier::Immediate(_) => {}
+        }
+    }
+
+    /// Does the work whose time has come. Sessions call this whenever they have found no message.
+    pub(crate) fn tick<L: SessionLink>(&mut self, _: &mut L, _: Instant) {
+        match self {
+            Carrier::Ring(_) | Carrier::Immediate(_) => {}
+        }
+    }
+
+    /// The first moment at which [`tick`](Carrier::tick) has something to do.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        match self {
+            Carrier::Ring(_) | Carrier::Immediate(_) => None,
+        }
+    }
+
+    /// The client has taken the reply to a request: nobody waits for another.
+    pub(crate) fn finished(&mut self, _slot: u16, _number: u32) {
+        match self {
+            Carrier::Ring(_) | Carrier::Immediate(_) => {}
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::carrier::{Carrier, SlotSet};
+use crate::carrier::{CARRIER_READ, Carrier, SlotSet};
 use crate::code::{Code, Executed};
 use crate::frame::{FrameHeader, HEADER_BYTES, LARGE, RpcKind, large_key, outcome_of};
 use crate::link::{LinkBusy, SessionLink};
@@ -181,7 +181,7 @@ impl<L: SessionLink> ClientSession<L> {
         body: &[u8],
         now: Instant,
     ) -> Result<Option<L::Exposed>, LinkBusy> {
-        if body.len() <= self.carrier.inline_bytes() {
+        if body.len() <= self.carrier.request_inline_bytes() {
             self.carrier.send(&mut self.link, &header, body, now)?;
             return Ok(None);
         }
@@ -218,6 +218,7 @@ impl<L: SessionLink> ClientSession<L> {
                 return Some(finished);
             }
         }
+        self.carrier.tick(&mut self.link, now);
         if self.carrier.is_broken() {
             self.on_down("the server broke the rules of the way");
         }
@@ -230,7 +231,7 @@ impl<L: SessionLink> ClientSession<L> {
 
     /// The first moment at which [`next`](ClientSession::next) has something to do by itself.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.earliest
+        [self.earliest, self.carrier.next_timer()].into_iter().flatten().min()
     }
 
     fn on_reply(&mut self, header: FrameHeader) -> Option<Finished<L::Bytes>> {
@@ -239,6 +240,7 @@ impl<L: SessionLink> ClientSession<L> {
         if !is_awaited || !matches!(slot.state, CallState::Sent) {
             return None;
         }
+        self.carrier.finished(header.slot, header.number);
         // The server has done with the request.
         slot.exposed = None;
         let id = CallId { slot: header.slot, number: header.number };
@@ -287,6 +289,9 @@ impl<L: SessionLink> ClientSession<L> {
 
     /// A READ is over.
     pub(crate) fn on_read(&mut self, tag: u64, bytes: Option<L::Bytes>) {
+        if tag & CARRIER_READ != 0 {
+            return self.carrier.on_read(tag, bytes.as_ref().map(AsRef::as_ref));
+        }
         let id = id_of(tag);
         let Some(slot) = self.slots.get_mut(usize::from(id.slot)).filter(|slot| slot.number == id.number) else {
             return;
@@ -350,6 +355,11 @@ impl<L: SessionLink> ClientSession<L> {
     /// Immediate data has arrived.
     pub(crate) fn on_imm(&mut self, imm: u32) {
         self.carrier.on_imm(imm);
+    }
+
+    /// A datagram has arrived, from the server or from anybody else.
+    pub(crate) fn on_datagram(&mut self, datagram: &[u8], now: Instant) {
+        self.carrier.on_datagram(datagram, now);
     }
 
     /// The connection has ended: nobody will ever know more about the calls that are under way.

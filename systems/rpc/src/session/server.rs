@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::carrier::{Carrier, SlotSet};
+use crate::carrier::{CARRIER_READ, Carrier, SlotSet};
 use crate::code::{Code, Executed};
 use crate::frame::{FrameHeader, LARGE, RpcKind, large_key, outcome_info};
 use crate::link::{LinkBusy, SessionLink};
@@ -150,6 +150,9 @@ impl<L: SessionLink> ServerSession<L> {
             }
         }
         self.body = body;
+        if found.is_none() {
+            self.carrier.tick(&mut self.link, now);
+        }
         if self.carrier.is_broken() {
             self.break_off("the client broke the rules of the way");
         }
@@ -166,7 +169,7 @@ impl<L: SessionLink> ServerSession<L> {
             self.break_off("the client sent a message that is no request");
             return None;
         };
-        if header.number == slot.number && slot.number != 0 {
+        if header.number == slot.number {
             self.counters.repeated += 1;
             self.repeat(header.slot, now);
             return None;
@@ -242,6 +245,9 @@ impl<L: SessionLink> ServerSession<L> {
 
     /// A READ is over.
     pub(crate) fn on_read(&mut self, tag: u64, bytes: Option<L::Bytes>) {
+        if tag & CARRIER_READ != 0 {
+            return self.carrier.on_read(tag, bytes.as_ref().map(AsRef::as_ref));
+        }
         let id = CallId { slot: (tag >> 32) as u16, number: tag as u32 };
         let Some(slot) = self.slots.get_mut(usize::from(id.slot)).filter(|slot| slot.number == id.number) else {
             return;
@@ -284,7 +290,7 @@ impl<L: SessionLink> ServerSession<L> {
             return;
         }
         slot.state = ServeState::Idle;
-        let limit = self.carrier.inline_bytes();
+        let limit = self.carrier.reply_inline_bytes();
         let is_error = outcome.0 != Code::Ok;
         // The words of an error are cut where they are longer than a message may be without a READ.
         let body = if is_error { &body[..body.len().min(limit)] } else { body };
@@ -377,6 +383,16 @@ impl<L: SessionLink> ServerSession<L> {
     /// Immediate data has arrived.
     pub(crate) fn on_imm(&mut self, imm: u32) {
         self.carrier.on_imm(imm);
+    }
+
+    /// A datagram has arrived, from the client or from anybody else.
+    pub(crate) fn on_datagram(&mut self, datagram: &[u8], now: Instant) {
+        self.carrier.on_datagram(datagram, now);
+    }
+
+    /// The first moment at which [`next`](ServerSession::next) has something to do by itself.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.carrier.next_timer()
     }
 
     /// The connection has ended. Handlers go on, and their replies go nowhere.
