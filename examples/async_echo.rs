@@ -24,10 +24,10 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--calls", "--ahead"])?;
     let (calls, ahead) = (args.get("--calls", 1000)?, args.get("--ahead", 16)?);
     match args.role() {
-        Role::Listen(address) => pollster::block_on(answer(&Listener::bind(address)?, ahead)),
+        Role::Listen(address) => pollster::block_on(async { answer(&Listener::bind(address).await?, ahead).await }),
         Role::Connect(address) => pollster::block_on(call(&address, calls, ahead)),
         Role::Both => {
-            let listener = Listener::bind(roles::any_port()?)?;
+            let listener = pollster::block_on(Listener::bind(roles::any_port()?))?;
             let other = args.start_client(listener.local_addr())?;
             pollster::block_on(answer(&listener, ahead))?;
             other.finish()

@@ -24,10 +24,10 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--clients", "--turns"])?;
     let (clients, turns) = (args.get("--clients", 4)?, args.get("--turns", 250)?);
     match args.role() {
-        Role::Listen(address) => host(&Listener::bind(address)?, clients, turns),
+        Role::Listen(address) => host(&Listener::bind(address).wait(PATIENCE)?, clients, turns),
         Role::Connect(address) => increment(&address, turns),
         Role::Both => {
-            let listener = Listener::bind(roles::any_port()?)?;
+            let listener = Listener::bind(roles::any_port()?).wait(PATIENCE)?;
             let address = listener.local_addr();
             let started: Result<Vec<_>> = (0..clients).map(|_| args.start_client(address)).collect();
             host(&listener, clients, turns)?;

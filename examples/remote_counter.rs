@@ -22,10 +22,10 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--others", "--adds"])?;
     let others = args.get("--others", 2)?;
     match args.role() {
-        Role::Listen(address) => own(&Listener::bind(address)?, others),
+        Role::Listen(address) => own(&Listener::bind(address).wait(PATIENCE)?, others),
         Role::Connect(address) => count(&address, args.get("--adds", 1000)?),
         Role::Both => {
-            let listener = Listener::bind(roles::any_port()?)?;
+            let listener = Listener::bind(roles::any_port()?).wait(PATIENCE)?;
             let address = listener.local_addr();
             let started: Result<Vec<_>> = (0..others).map(|_| args.start_client(address)).collect();
             own(&listener, others)?;

@@ -23,10 +23,10 @@ fn main() -> Result<()> {
     let args = Args::parse(HELP, &["--listen", "--connect", "--rounds", "--bytes"])?;
     let bytes = args.get("--bytes", 64)?;
     match args.role() {
-        Role::Listen(address) => answer(&Listener::bind(address)?, bytes),
+        Role::Listen(address) => answer(&Listener::bind(address).wait(PATIENCE)?, bytes),
         Role::Connect(address) => measure(&address, bytes, args.get("--rounds", 2000)?),
         Role::Both => {
-            let listener = Listener::bind(roles::any_port()?)?;
+            let listener = Listener::bind(roles::any_port()?).wait(PATIENCE)?;
             let other = args.start_client(listener.local_addr())?;
             answer(&listener, bytes)?;
             other.finish()

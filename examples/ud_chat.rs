@@ -48,7 +48,7 @@ fn main() -> Result<()> {
         None => membership.address_handle(),
     };
     if args.all("--port").next().is_some() {
-        let listener = Listener::bind_ud((Ipv4Addr::UNSPECIFIED, args.get("--port", 0)?))?;
+        let listener = Listener::bind_ud((Ipv4Addr::UNSPECIFIED, args.get("--port", 0)?)).wait(PATIENCE)?;
         let (endpoint, name) = (Arc::clone(&endpoint), name.clone());
         std::thread::spawn(move || be_found(&listener, &endpoint, &name));
     }

@@ -107,6 +107,45 @@ fn work() {
 }
 
 #[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::mpsc::{Sender, channel};
+
+    use parking_lot::MutexGuard;
+
+    use super::*;
+
+    static ONE: Mutex<()> = Mutex::new(());
+
+    /// All threads of the pool are busy until this is dropped.
+    pub(crate) struct AllThreadsBusy {
+        _end: Sender<()>,
+        _one: MutexGuard<'static, ()>,
+    }
+
+    impl AllThreadsBusy {
+        pub(crate) fn begin() -> AllThreadsBusy {
+            let one = ONE.lock();
+            let (end, wait) = channel();
+            let wait = Arc::new(Mutex::new(wait));
+            let occupy = |_| {
+                let (wait, (begun, begins)) = (Arc::clone(&wait), channel());
+                let call = BlockingCall::run(move || {
+                    // The test waits for it.
+                    let _ = begun.send(());
+                    // It fails when the other end is dropped.
+                    let _ = wait.lock().recv();
+                });
+                begins.recv().expect("the thread begins");
+                call
+            };
+            // Dropping a call drops its result.
+            (0..THREADS).map(occupy).for_each(drop);
+            AllThreadsBusy { _end: end, _one: one }
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::wait::park;

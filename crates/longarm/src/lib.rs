@@ -16,7 +16,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # const SECOND: Duration = Duration::from_secs(10);
-//! let listener = Listener::bind("127.0.0.1:0")?;
+//! let listener = Listener::bind("127.0.0.1:0").wait(SECOND)?;
 //! let calling = Endpoint::connect(listener.local_addr(), b"");
 //! let server = listener.accept().wait(SECOND)?;               // or .await
 //! let client = calling.wait(SECOND)?;                         // two queue pairs, connected
@@ -43,7 +43,7 @@
 //! let domain = device.protection_domain()?;            // memory and queue pairs for use together
 //! let cq = device.completion_queue()?;                 // completions are reported there
 //!
-//! let listener = Listener::bind("127.0.0.1:0")?;
+//! let listener = Listener::bind("127.0.0.1:0").wait(SECOND)?;
 //! let calling = longarm::connect(listener.local_addr(), domain.rc(&cq), b"");
 //! let server = listener.incoming().wait(SECOND)?.accept(domain.rc(&cq), b"").wait(SECOND)?;
 //! let client = calling.wait(SECOND)?;
@@ -212,8 +212,8 @@ pub use batch::{Batch, BatchFailure};
 pub use buffer::Buffer;
 pub use completion::{Completion, Message, Outcome};
 pub use connection::{
-    Accept, Connectable, Connecting, Connection, Disconnected, FindRoute, Incoming, IncomingStream, Listener, Lookup,
-    NextIncoming, Route, Target, UdPeer, connect,
+    Accept, Bind, Connectable, Connecting, Connection, Disconnected, FindRoute, Incoming, IncomingStream, Listener,
+    Lookup, NextIncoming, Route, Target, UdPeer, connect,
 };
 pub use cq::{CompletionChannel, CompletionQueue, Completions};
 pub use domain::ProtectionDomain;

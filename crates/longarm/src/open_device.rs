@@ -104,9 +104,9 @@ impl Device {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let device = Device::open()?;                                   // Longarm's, or a card of the system
     /// let address = *device.addresses().first().ok_or("the device has no address")?;
-    /// let listener = Listener::bind((address, 0))?;
-    /// let calling = Endpoint::connect(listener.local_addr(), b"");
     /// # let second = std::time::Duration::from_secs(10);
+    /// let listener = Listener::bind((address, 0)).wait(second)?;
+    /// let calling = Endpoint::connect(listener.local_addr(), b"");
     /// # let server = listener.accept().wait(second)?;
     /// # assert_eq!(calling.wait(second)?.device().info().name, device.info().name);
     /// # Ok(())

@@ -49,7 +49,7 @@ fn connections_are_accepted_as_they_come() {
         if !messages_wait() {
             return;
         }
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let clients = clients(listener.local_addr());
         let accepted: Vec<_> = (0..CLIENTS).map(|_| listener.accept().wait(PATIENCE).unwrap()).collect();
         each_has_sent_its_number(&accepted);
@@ -65,7 +65,7 @@ fn a_dropped_accept_loses_no_connection() {
         if !messages_wait() {
             return;
         }
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let clients = clients(listener.local_addr());
         let mut accepted = Vec::new();
         testkit::wait_until("all have connected", || {
@@ -86,7 +86,7 @@ fn two_tasks_share_a_listener_though_one_gives_up() {
             return;
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let clients = clients(listener.local_addr());
         let accepted = Arc::new(Mutex::new(Vec::new()));
         let accept_all = async |patience: Duration| {
@@ -115,7 +115,7 @@ fn unreliable_connections_are_accepted_too() {
         if !has(side.device.capabilities().uc, "unreliable connections") {
             return;
         }
-        let listener = Listener::bind_uc(any_port()).unwrap();
+        let listener = Listener::bind_uc(any_port()).wait(PATIENCE).unwrap();
         let calling = longarm::connect(listener.local_addr(), side.uc(), b"");
         let server: Endpoint<Connection<Uc>> = listener.accept().wait(PATIENCE).unwrap();
         let client = calling.wait(PATIENCE).unwrap();
@@ -126,7 +126,7 @@ fn unreliable_connections_are_accepted_too() {
 #[test]
 fn requests_are_a_stream() {
     with_hub("requests_are_a_stream", || {
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let side = TestSide::new(Device::open().unwrap());
         let calls: Vec<_> =
             (0..3u8).map(|number| longarm::connect(listener.local_addr(), side.rc(), &[number])).collect();

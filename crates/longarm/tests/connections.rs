@@ -41,7 +41,7 @@ fn two_ends_hand_each_other_bytes_and_then_messages() {
     with_hub("two_ends_hand_each_other_bytes_and_then_messages", || {
         let side = side();
         let region = side.domain.expose(64, ALL).unwrap();
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let calling = longarm::connect(listener.local_addr(), side.rc(), b"a client");
         let incoming = next(&listener);
         assert_eq!((&incoming.private_data()[..9], incoming.private_data().len()), (&b"a client\0"[..], 56));
@@ -77,7 +77,7 @@ fn the_addresses_of_a_device_lead_to_it() {
         let addresses = device.addresses();
         assert_eq!(addresses[..2], [IpAddr::from(here()), here_v6().into()], "{addresses:?}");
         for address in addresses {
-            let listener = Listener::bind((address, 0)).unwrap();
+            let listener = Listener::bind((address, 0)).wait(PATIENCE).unwrap();
             let calling = Endpoint::connect(listener.local_addr(), b"");
             let (server, client) = (listener.accept().wait(PATIENCE).unwrap(), calling.wait(PATIENCE).unwrap());
             assert_eq!(client.device().info().name, device.info().name, "{address}");
@@ -90,7 +90,7 @@ fn the_addresses_of_a_device_lead_to_it() {
 fn a_peer_that_is_refused_hears_why() {
     with_hub("a_peer_that_is_refused_hears_why", || {
         let side = side();
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let call = || longarm::connect(listener.local_addr(), side.rc(), b"");
         let calling = call();
         next(&listener).reject(b"not today").unwrap();
@@ -114,14 +114,14 @@ fn a_peer_that_is_refused_hears_why() {
 fn a_missing_listener_is_known_immediately() {
     with_hub("a_missing_listener_is_known_immediately", || {
         let side = side();
-        let free = Listener::bind(any_port()).unwrap().local_addr();
+        let free = Listener::bind(any_port()).wait(PATIENCE).unwrap().local_addr();
         let failed = longarm::connect(free, side.rc(), b"").wait(PATIENCE);
         assert_eq!(refusal(failed).0, Refusal::NO_LISTENER);
         if !has(side.device.capabilities().uc, UNRELIABLE) {
             return;
         }
         // Another service has other ports.
-        let unreliable = Listener::bind_uc(any_port()).unwrap();
+        let unreliable = Listener::bind_uc(any_port()).wait(PATIENCE).unwrap();
         let failed = longarm::connect(unreliable.local_addr(), side.rc(), b"").wait(PATIENCE);
         assert_eq!(refusal(failed).0, Refusal::NO_LISTENER);
     });
@@ -131,7 +131,7 @@ fn a_missing_listener_is_known_immediately() {
 fn every_address_of_a_name_is_tried() {
     with_hub("every_address_of_a_name_is_tried", || {
         let side = side();
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         // A port at which another address has a listener: the kernel answers as a program that refuses.
         let port = if on_hardware() { 1 } else { listener.local_addr().port() };
         let addresses: [SocketAddr; 3] = [(here_v6(), port).into(), (here(), 1).into(), listener.local_addr()];
@@ -152,7 +152,7 @@ fn every_address_of_a_name_is_tried() {
 fn private_data_has_limits() {
     with_hub("private_data_has_limits", || {
         let side = side();
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let call = |bytes: &[u8]| longarm::connect(listener.local_addr(), side.rc(), bytes);
         let too_long = |result: Result<_, ConnectError>, len, limit| match result.map(drop).unwrap_err() {
             ConnectError::PrivateData { is, max } => assert_eq!((is, max), (len, limit)),
@@ -176,24 +176,27 @@ fn private_data_has_limits() {
 #[test]
 fn a_port_is_in_use_until_its_listener_goes() {
     with_hub("a_port_is_in_use_until_its_listener_goes", || {
-        let listener = Listener::bind("0.0.0.0:7471").unwrap();
+        let listener = Listener::bind("0.0.0.0:7471").wait(PATIENCE).unwrap();
         for ip in [Ipv4Addr::UNSPECIFIED, here()] {
-            let error = Listener::bind((ip, 7471)).unwrap_err();
+            let error = Listener::bind((ip, 7471)).wait(PATIENCE).unwrap_err();
             assert!(matches!(error, ConnectError::PortInUse(taken) if taken.port() == 7471), "{error}");
         }
         if has(side().device.capabilities().uc, "ports of other services") {
-            let others = (Listener::bind_uc("0.0.0.0:7471").unwrap(), Listener::bind_ud("0.0.0.0:7471").unwrap());
+            let others = (
+                Listener::bind_uc("0.0.0.0:7471").wait(PATIENCE).unwrap(),
+                Listener::bind_ud("0.0.0.0:7471").wait(PATIENCE).unwrap(),
+            );
             assert_eq!((others.0.local_addr().port(), others.1.local_addr().port()), (7471, 7471));
         }
         drop(listener);
-        assert_eq!(Listener::bind((here(), 7471)).unwrap().local_addr().port(), 7471);
+        assert_eq!(Listener::bind((here(), 7471)).wait(PATIENCE).unwrap().local_addr().port(), 7471);
     });
 }
 
 #[test]
 fn addresses_without_a_device_and_without_a_way() {
     with_hub("addresses_without_a_device_and_without_a_way", || {
-        let error = Listener::bind("203.0.113.1:0").unwrap_err();
+        let error = Listener::bind("203.0.113.1:0").wait(PATIENCE).unwrap_err();
         assert!(matches!(error, ConnectError::NoSuchAddress(_)), "{error}");
         let error = Endpoint::connect("203.0.113.1:7471", b"").wait(PATIENCE).unwrap_err();
         assert!(matches!(error, ConnectError::NoRoute { .. }), "{error}");
@@ -206,7 +209,7 @@ fn addresses_without_a_device_and_without_a_way() {
 fn a_dropped_attempt_is_given_up() {
     with_hub("a_dropped_attempt_is_given_up", || {
         let side = side();
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let nobody = listener.incoming().wait(A_WHILE).unwrap_err();
         assert!(matches!(nobody, ConnectError::TimedOut { .. }), "{nobody}");
         let call = |byte| longarm::connect(listener.local_addr(), side.rc(), &[byte]);
@@ -253,7 +256,7 @@ fn skip_those_who_left(side: &TestSide, listener: &Listener, incoming: Incoming)
 
 /// Messages of the connection manager do not overtake each other on one host: one that was sent now is there.
 fn messages_have_arrived(side: &TestSide) {
-    let listener = Listener::bind(any_port()).unwrap();
+    let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
     let _calling = longarm::connect(listener.local_addr(), side.rc(), b"");
     next(&listener);
 }
@@ -262,7 +265,7 @@ fn messages_have_arrived(side: &TestSide) {
 fn a_listener_that_goes_refuses_those_who_wait() {
     with_hub("a_listener_that_goes_refuses_those_who_wait", || {
         let side = side();
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let (client, server) = pair(&listener, side.rc(), side.rc());
         let waiting: Vec<_> = (0..5).map(|_| longarm::connect(listener.local_addr(), side.rc(), b"")).collect();
         drop(listener);
@@ -281,7 +284,7 @@ fn many_connect_at_once() {
         let side = side();
         // iWARP gives an attempt up after ten seconds, and these are accepted only when all have called.
         let clients = if side.device.capabilities().by_address_only { 20 } else { 200 };
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let small = || side.rc().send_depth(4).recv_depth(4);
         let calling: Vec<_> = (0..clients)
             .map(|number| longarm::connect(listener.local_addr(), small(), &(number as u64).to_be_bytes()))
@@ -312,7 +315,7 @@ fn many_connect_at_once() {
 fn ipv6_and_its_wildcard() {
     with_hub("ipv6_and_its_wildcard", || {
         let side = side();
-        let listener = Listener::bind("[::]:0").unwrap();
+        let listener = Listener::bind("[::]:0").wait(PATIENCE).unwrap();
         let port = listener.local_addr().port();
         let addresses: [SocketAddr; 2] = [(here_v6(), port).into(), (here(), port).into()];
         let has_both = has(!side.device.capabilities().by_address_only, "IPv4 at the wildcard address of IPv6");
@@ -335,10 +338,10 @@ fn an_unreliable_connection() {
     with_hub("an_unreliable_connection", || {
         let side = side();
         if !has(side.device.capabilities().uc, UNRELIABLE) {
-            let error = Listener::bind_uc(any_port()).unwrap_err().to_string();
+            let error = Listener::bind_uc(any_port()).wait(PATIENCE).unwrap_err().to_string();
             return assert!(error.contains("reliable connections only"), "{error}");
         }
-        let listener = Listener::bind_uc(any_port()).unwrap();
+        let listener = Listener::bind_uc(any_port()).wait(PATIENCE).unwrap();
         let calling = longarm::connect(listener.local_addr(), side.uc(), b"");
         let incoming = listener.incoming().wait(PATIENCE).unwrap();
         let endpoint = incoming.endpoint().unwrap();
@@ -356,10 +359,10 @@ fn an_unreliable_connection() {
 fn datagrams_find_their_way() {
     with_hub("datagrams_find_their_way", || {
         if !has(side().device.capabilities().ud, DATAGRAMS) {
-            let error = Listener::bind_ud(any_port()).unwrap_err().to_string();
+            let error = Listener::bind_ud(any_port()).wait(PATIENCE).unwrap_err().to_string();
             return assert!(error.contains("reliable connections only"), "{error}");
         }
-        let listener = Listener::bind_ud(any_port()).unwrap();
+        let listener = Listener::bind_ud(any_port()).wait(PATIENCE).unwrap();
         let route = Route::to(listener.local_addr()).wait(PATIENCE).unwrap();
         let (asker, server) = (route.ud().unwrap(), route.ud().unwrap());
         let message = server.recv(server.allocate(64).unwrap()).start();
@@ -398,7 +401,7 @@ fn the_addresses_decide_on_the_device() {
     with_hub("the_addresses_decide_on_the_device", || {
         on_a_host(|host, _| {
             let ethernet = TestSide::new(Device::open_named("veth0").unwrap());
-            let listener = Listener::bind("0.0.0.0:0").unwrap();
+            let listener = Listener::bind("0.0.0.0:0").wait(PATIENCE).unwrap();
             let port = listener.local_addr().port();
             for ip in [Ipv4Addr::LOCALHOST, host.v4] {
                 let route = Route::to((ip, port)).wait(PATIENCE).unwrap();
@@ -437,7 +440,7 @@ fn two_hosts() {
     let body = || {
         on_a_host(|left, right| {
             for ip in [std::net::IpAddr::from(left.v4), left.v6.into()] {
-                let listener = Listener::bind((ip, 0)).unwrap();
+                let listener = Listener::bind((ip, 0)).wait(PATIENCE).unwrap();
                 let mut peer = right.run(|| start_peer("two_hosts", &listener.local_addr().to_string()));
                 let incoming = next(&listener);
                 assert_eq!(incoming.peer_addr().is_ipv4(), ip.is_ipv4());
@@ -461,7 +464,7 @@ fn two_hosts() {
 #[test]
 fn futures_on_executors() {
     with_hub("futures_on_executors", || {
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let address = listener.local_addr();
         let serve = async {
             let incoming = listener.incoming().await.unwrap();
@@ -490,7 +493,7 @@ fn futures_on_executors() {
 fn the_smaller_mtu_and_read_depth_are_agreed() {
     with_hub("the_smaller_mtu_and_read_depth_are_agreed", || {
         let side = side();
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let (client, server) = pair(&listener, side.rc().mtu(Mtu::B512).read_depth(3), side.rc());
         if has(!side.device.capabilities().by_address_only, "an MTU and a read depth that both ends agree on") {
             assert_eq!((client.peer().mtu(), server.peer().mtu()), (Mtu::B512, Mtu::B512));

@@ -10,7 +10,7 @@ use longarm::{Connection, Device, Endpoint, Listener, QpState, Route, Status};
 use testkit::{PATIENCE, wait_until};
 
 fn pair(side: &TestSide) -> (Connection, Connection) {
-    let listener = Listener::bind(any_port()).unwrap();
+    let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
     let calling = longarm::connect(listener.local_addr(), side.rc(), b"");
     let server = listener.incoming().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
     (calling.wait(PATIENCE).unwrap(), server)
@@ -77,7 +77,7 @@ fn messages_sent_before_the_end_arrive() {
 fn a_connection_that_nobody_took_is_over_too() {
     with_hub("a_connection_that_nobody_took_is_over_too", || {
         let side = TestSide::new(Device::open().unwrap());
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let calling = longarm::connect(listener.local_addr(), side.rc(), b"");
         let server = listener.incoming().wait(PATIENCE).unwrap().accept(side.rc(), b"").wait(PATIENCE).unwrap();
         drop(calling);
@@ -96,7 +96,7 @@ fn wait_for_death(address: &str) {
 fn a_peer_that_is_killed_is_missed() {
     let test = "a_peer_that_is_killed_is_missed";
     let body = || {
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let mut peer = start_peer(test, &listener.local_addr().to_string());
         let incoming = listener.incoming().wait(PATIENCE).unwrap();
         let endpoint = incoming.endpoint().unwrap();
@@ -116,7 +116,7 @@ fn a_peer_that_is_killed_is_missed() {
 fn a_peer_that_is_killed_before_an_answer_is_missed_too() {
     let test = "a_peer_that_is_killed_before_an_answer_is_missed_too";
     let body = || {
-        let listener = Listener::bind(any_port()).unwrap();
+        let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
         let mut peer = start_peer(test, &listener.local_addr().to_string());
         let incoming = listener.incoming().wait(PATIENCE).unwrap();
         peer.kill().unwrap();
@@ -129,7 +129,7 @@ fn a_peer_that_is_killed_before_an_answer_is_missed_too() {
 
 /// Listens, says where, accepts, and waits to be killed.
 fn serve_until_death(place: &str) {
-    let listener = Listener::bind(any_port()).unwrap();
+    let listener = Listener::bind(any_port()).wait(PATIENCE).unwrap();
     std::fs::write(format!("{place}.new"), listener.local_addr().to_string()).unwrap();
     std::fs::rename(format!("{place}.new"), place).unwrap();
     let incoming = listener.incoming().wait(PATIENCE).unwrap();
@@ -149,11 +149,11 @@ fn a_killed_listener_frees_its_port_and_ends_its_connections() {
         std::fs::remove_file(&place).unwrap();
         let route = Route::to(address).wait(PATIENCE).unwrap();
         let client = longarm::connect(&route, route.rc().unwrap(), b"").wait(PATIENCE).unwrap();
-        assert!(Listener::bind(address).is_err(), "the port is in use by another process");
+        assert!(Listener::bind(address).wait(PATIENCE).is_err(), "the port is in use by another process");
         peer.kill().unwrap();
         peer.wait().unwrap();
         assert!(client.disconnected().wait(PATIENCE));
-        wait_until("the port is free", || Listener::bind(address).is_ok());
+        wait_until("the port is free", || Listener::bind(address).wait(PATIENCE).is_ok());
     };
     with_hub_and_peer(test, body, serve_until_death);
 }

@@ -7,8 +7,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use longarm::{
-    Access, Buffer, CompletionQueue, Connection, ConnectionInfo, Endpoint, Listener, MemoryRegion, ProtectionDomain,
-    QKey, QueuePair, RemoteKey, Route, UdQueuePair,
+    Access, Buffer, CompletionQueue, Connection, ConnectionInfo, Device, Endpoint, Listener, MemoryRegion,
+    ProtectionDomain, QKey, QueuePair, RemoteKey, Route, UdQueuePair,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -25,7 +25,7 @@ fn endpoint(timeout: Duration) -> Result<()> {
 
 async fn accepting() -> Result<()> {
     // guide
-    let listener = Listener::bind("0.0.0.0:7471")?;
+    let listener = Listener::bind("0.0.0.0:7471").await?;
     loop {
         let endpoint = listener.accept().await?; // or .wait(timeout)
         let message = endpoint.recv(endpoint.allocate(4096)?).await?;
@@ -36,7 +36,7 @@ async fn accepting() -> Result<()> {
 
 fn listening(domain: &ProtectionDomain, cq: &CompletionQueue, key: RemoteKey, timeout: Duration) -> Result<()> {
     // guide
-    let listener = Listener::bind("0.0.0.0:7471")?;
+    let listener = Listener::bind("0.0.0.0:7471").wait(timeout)?;
     let incoming = listener.incoming().wait(timeout)?; // or .await
     println!("{} says {:?}", incoming.peer_addr(), incoming.private_data());
     let qp = incoming.accept(domain.rc(&cq), &key.to_bytes()).wait(timeout)?; // or incoming.reject(b"why")?
@@ -48,6 +48,14 @@ async fn calling(domain: &ProtectionDomain, cq: &CompletionQueue) -> Result<()> 
     // guide
     let qp = longarm::connect("host:7471", domain.rc(&cq), b"hello").await?; // or .wait(timeout)
     let key = RemoteKey::from_bytes(&qp.private_data()[..RemoteKey::ENCODED_BYTES])?;
+    // end
+    Ok(())
+}
+
+fn addresses(timeout: Duration) -> Result<()> {
+    // guide
+    let device = Device::open()?;
+    let listener = Listener::bind((device.addresses()[0], 7471)).wait(timeout)?;
     // end
     Ok(())
 }
@@ -152,7 +160,7 @@ fn datagrams(domain: &ProtectionDomain, cq: &CompletionQueue, buffer: Buffer, ti
 
 fn finding(endpoint: &UdQueuePair, timeout: Duration) -> Result<()> {
     // guide
-    let listener = Listener::bind_ud("0.0.0.0:7471")?; // one side
+    let listener = Listener::bind_ud("0.0.0.0:7471").wait(timeout)?; // one side
     listener.incoming().wait(timeout)?.answer(&endpoint, b"it is me")?;
 
     let endpoint = Route::to("host:7471").wait(timeout)?.ud()?; // the other

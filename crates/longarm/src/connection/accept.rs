@@ -36,7 +36,7 @@ impl<S: Connected> Listener<S> {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let listener = longarm::Listener::bind("0.0.0.0:7471")?;
+    /// let listener = longarm::Listener::bind("0.0.0.0:7471").await?;
     /// loop {
     ///     let endpoint = listener.accept().await?;
     ///     let message = endpoint.recv(endpoint.allocate(4096)?).await?;

@@ -11,19 +11,18 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ::connect::{EventKind, Param};
-use device::Provider;
 use parking_lot::Mutex;
 use provider::cm::{Event, Id};
 
+use super::Incoming;
 use super::accept::Handshakes;
 use super::attempts::space;
 use super::cm_connection::CmConnection;
 use super::dispatch::{CmEventHandler, Dispatcher};
 use super::waiters::{WaiterSlot, Waiters};
-use super::{Incoming, Target};
 use crate::error::{ConnectError, OpenError, Refusal};
 use crate::open_device::Device;
-use crate::qp::{Rc, Service, Uc, Ud};
+use crate::qp::{Rc, Service};
 use crate::wait::park;
 
 /// Requests that wait to be accepted at most. Further ones are refused.
@@ -41,57 +40,11 @@ pub struct Listener<S = Rc> {
     service: PhantomData<S>,
 }
 
-impl Listener<Rc> {
-    /// Listens for reliable connections. The address may be a wildcard (that of IPv6 takes IPv4 in as well);
-    /// port 0 takes a free one.
-    ///
-    /// # Errors
-    /// If the port is in use, no device of this host has the address, or no hub can be reached or started.
-    pub fn bind(address: impl Into<Target>) -> Result<Listener<Rc>, ConnectError> {
-        Listener::bind_by(provider::preferred()?, address)
-    }
-}
-
-impl Listener<Uc> {
-    /// Listens for unreliable connections.
-    ///
-    /// # Errors
-    /// As [`bind`](Listener::bind).
-    pub fn bind_uc(address: impl Into<Target>) -> Result<Listener<Uc>, ConnectError> {
-        Listener::bind_by(provider::preferred()?, address)
-    }
-}
-
-impl Listener<Ud> {
-    /// Listens for peers that look up the destination of datagrams.
-    ///
-    /// # Errors
-    /// As [`bind`](Listener::bind).
-    pub fn bind_ud(address: impl Into<Target>) -> Result<Listener<Ud>, ConnectError> {
-        Listener::bind_by(provider::preferred()?, address)
-    }
-}
-
 impl<S: Service> Listener<S> {
-    /// Listens on the devices of one provider; the other functions take the preferred one, as
-    /// [`Device::open`](crate::Device::open) does.
-    ///
-    /// # Errors
-    /// As [`bind`](Listener::bind), and if the system has no RDMA library.
-    pub fn bind_by(provider: Provider, address: impl Into<Target>) -> Result<Listener<S>, ConnectError> {
-        let dispatcher = Dispatcher::get(provider)?;
-        let no_address = || std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
-        let mut error = ConnectError::Name(no_address());
-        for address in address.into().resolve().map_err(ConnectError::Name)? {
-            match ListeningId::open(&dispatcher, address, S::TYPE) {
-                Ok(listening) => {
-                    let local = listening.id.local_addr().unwrap_or(address);
-                    return Ok(Listener { listening, handshakes: Handshakes::default(), local, service: PhantomData });
-                }
-                Err(why) => error = why,
-            }
-        }
-        Err(error)
+    pub(super) fn open(dispatcher: &Arc<Dispatcher>, address: SocketAddr) -> Result<Listener<S>, ConnectError> {
+        let listening = ListeningId::open(dispatcher, address, S::TYPE)?;
+        let local = listening.id.local_addr().unwrap_or(address);
+        Ok(Listener { listening, handshakes: Handshakes::default(), local, service: PhantomData })
     }
 
     /// The address it listens at.
@@ -118,7 +71,7 @@ impl<S: Service> Listener<S> {
     ///
     /// ```no_run
     /// # async fn example(domain: longarm::ProtectionDomain, cq: longarm::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
-    /// let listener = longarm::Listener::bind("0.0.0.0:7471")?;
+    /// let listener = longarm::Listener::bind("0.0.0.0:7471").await?;
     /// let incoming = listener.incoming().await?;
     /// let connection = match incoming.private_data().starts_with(b"hello") {
     ///     true => incoming.accept(domain.rc(&cq), b"welcome").await?,

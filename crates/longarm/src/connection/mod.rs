@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # const SECOND: Duration = Duration::from_secs(10);
-//! let listener = Listener::bind("127.0.0.1:0")?;                          // or "0.0.0.0:7471"
+//! let listener = Listener::bind("127.0.0.1:0").wait(SECOND)?;             // or "0.0.0.0:7471"
 //! let calling = Endpoint::connect(listener.local_addr(), b"hello");       // in life, in another process
 //!
 //! let incoming = listener.incoming().wait(SECOND)?;
@@ -52,6 +52,7 @@
 mod accept;
 mod attempt;
 mod attempts;
+mod bind;
 mod cm_connection;
 mod connectable;
 mod connected;
@@ -65,6 +66,7 @@ mod target;
 mod waiters;
 
 pub use accept::Accept;
+pub use bind::Bind;
 pub use connectable::Connectable;
 pub use connected::{Connection, Disconnected};
 pub use connecting::{Connecting, connect};

@@ -150,7 +150,7 @@ pub(crate) fn join<S: Connected>(a: Unconnected<S>, b: Unconnected<S>) -> (TestQ
         let (to_a, to_b) = (a.connection_info(), b.connection_info());
         return (TestQp::Told(a.connect(&to_b).unwrap()), TestQp::Told(b.connect(&to_a).unwrap()));
     }
-    let listener = Listener::<S>::bind_by(Provider::Verbs, any_port()).unwrap();
+    let listener = Listener::<S>::bind_by(Provider::Verbs, any_port()).wait(PATIENCE).unwrap();
     let calling = longarm::connect(listener.local_addr(), a, b"");
     let server = listener.incoming().wait(PATIENCE).unwrap().accept(b, b"").wait(PATIENCE).unwrap();
     (TestQp::ByAddress(calling.wait(PATIENCE).unwrap()), TestQp::ByAddress(server))
