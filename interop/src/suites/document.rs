@@ -43,8 +43,8 @@ The provider knows these, and programs do not notice them:
 iWARP ends a connection whose message finds no receive buffer; RoCE repeats the message. So tests that run on both post a
 buffer before they send the message that lets the peer go on.
 
-A test that drops a future of a connection on siw waits for the kernel: to destroy an attempt under way takes up to ten
-seconds there.
+To withdraw a request for a connection takes the kernel up to ten seconds on siw. A thread of the library waits for that,
+not the one that drops the future.
 ";
 
 fn text() -> String {

@@ -18,17 +18,48 @@ pub(super) trait PendingAttempt: Send + Sized + 'static {
     fn has_more(&self) -> bool;
     /// True if the next attempt blocks its thread.
     fn blocks(&self) -> bool;
+    /// Forgets the peer's answer. True if dropping the attempt then may block its thread.
+    fn give_up(&self) -> bool;
     /// Tries the next address.
     fn again(self) -> Result<Self, ConnectError>;
     fn finish(self, reply: PeerReply) -> Result<Self::Output, ConnectError>;
 }
 
-pub(super) enum AttemptState<A> {
+pub(super) enum AttemptState<A: PendingAttempt> {
     Failed(ConnectError),
     /// Another thread makes the next attempt.
     Starting(BlockingCall<Result<A, ConnectError>>),
-    Pending(Box<A>),
+    Pending(HeldAttempt<A>),
     Over,
+}
+
+/// An attempt that another thread drops, if that may block: the connection manager of the system waits until it has
+/// withdrawn a request. For iWARP that takes up to ten seconds.
+pub(super) struct HeldAttempt<A: PendingAttempt>(Option<Box<A>>);
+
+impl<A: PendingAttempt> HeldAttempt<A> {
+    fn new(attempt: A) -> HeldAttempt<A> {
+        HeldAttempt(Some(Box::new(attempt)))
+    }
+
+    fn get(&mut self) -> &mut A {
+        self.0.as_mut().expect("only `take` takes it, and that consumes the holder")
+    }
+
+    fn take(mut self) -> A {
+        *self.0.take().expect("only `take` takes it, and that consumes the holder")
+    }
+}
+
+impl<A: PendingAttempt> Drop for HeldAttempt<A> {
+    fn drop(&mut self) {
+        if let Some(attempt) = self.0.take()
+            && attempt.give_up()
+        {
+            // Nobody waits for the end of the call.
+            drop(BlockingCall::run(move || drop(attempt)));
+        }
+    }
 }
 
 impl<A: PendingAttempt> AttemptState<A> {
@@ -45,7 +76,7 @@ impl<A: PendingAttempt> AttemptState<A> {
 
     pub(super) fn of(begun: Result<A, ConnectError>) -> AttemptState<A> {
         match begun {
-            Ok(pending) => AttemptState::Pending(Box::new(pending)),
+            Ok(pending) => AttemptState::Pending(HeldAttempt::new(pending)),
             Err(error) => AttemptState::Failed(error),
         }
     }
@@ -64,12 +95,12 @@ impl<A: PendingAttempt> AttemptState<A> {
                     }
                 },
                 AttemptState::Pending(mut pending) => {
-                    let (cm, slot) = pending.waiting();
+                    let (cm, slot) = pending.get().waiting();
                     match cm.poll_up(task, slot) {
-                        Poll::Ready(Err(error)) if is_worth_another(&error) && pending.has_more() => {
-                            AttemptState::repeat(*pending, error)
+                        Poll::Ready(Err(error)) if is_worth_another(&error) && pending.get().has_more() => {
+                            AttemptState::repeat(pending.take(), error)
                         }
-                        Poll::Ready(reply) => return Poll::Ready(reply.and_then(|reply| pending.finish(reply))),
+                        Poll::Ready(reply) => return Poll::Ready(reply.and_then(|reply| pending.take().finish(reply))),
                         Poll::Pending => {
                             *self = AttemptState::Pending(pending);
                             return Poll::Pending;
@@ -84,5 +115,61 @@ impl<A: PendingAttempt> AttemptState<A> {
     /// The next attempt, after `error`. If no other attempt is possible, the first error says more.
     fn repeat(failed: A, error: ConnectError) -> AttemptState<A> {
         AttemptState::start(failed.blocks(), move || failed.again().map_err(|_| error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::{self, ThreadId};
+
+    use super::*;
+
+    struct Withdrawn {
+        blocks: bool,
+        told: Sender<ThreadId>,
+    }
+
+    impl PendingAttempt for Withdrawn {
+        type Output = ();
+
+        fn waiting(&mut self) -> (&CmConnection, &mut WaiterSlot) {
+            unreachable!("nobody polls it")
+        }
+
+        fn has_more(&self) -> bool {
+            false
+        }
+
+        fn blocks(&self) -> bool {
+            false
+        }
+
+        fn give_up(&self) -> bool {
+            self.blocks
+        }
+
+        fn again(self) -> Result<Withdrawn, ConnectError> {
+            Ok(self)
+        }
+
+        fn finish(self, _: PeerReply) -> Result<(), ConnectError> {
+            Ok(())
+        }
+    }
+
+    impl Drop for Withdrawn {
+        fn drop(&mut self) {
+            self.told.send(thread::current().id()).expect("the test waits");
+        }
+    }
+
+    #[test]
+    fn another_thread_withdraws_a_request_if_that_blocks() {
+        for blocks in [true, false] {
+            let (told, by) = channel();
+            drop(AttemptState::of(Ok(Withdrawn { blocks, told })));
+            assert_eq!(by.recv().unwrap() != thread::current().id(), blocks);
+        }
     }
 }

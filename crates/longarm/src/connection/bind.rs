@@ -89,8 +89,8 @@ impl<S: Service> Bind<S> {
     /// Waits with the thread, at most `timeout`.
     ///
     /// # Errors
-    /// If the name has no address, the port is in use, no device of this host has the address, or no hub can be reached or
-    /// started; and if the name was not looked up in time.
+    /// If the name has no address or was not looked up in time, or the port is in use. Also if no device of this host has
+    /// the address, or no hub can be reached or started.
     pub fn wait(mut self, timeout: Duration) -> Result<Listener<S>, ConnectError> {
         let found = park(timeout, |task| Pin::new(&mut self).poll(task));
         found.unwrap_or_else(|| Err(ConnectError::TimedOut { who: self.at, timeout }))

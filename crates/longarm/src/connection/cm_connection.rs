@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use device::Provider;
 use parking_lot::Mutex;
 use provider::cm::Id;
 
@@ -78,6 +79,12 @@ impl CmConnection {
 
     pub(super) fn id(&self) -> &Id {
         &self.id
+    }
+
+    /// Forgets the peer's answer. True if dropping it then may block its thread.
+    pub(super) fn give_up(&self) -> bool {
+        self.dispatcher.forget(self.id.key());
+        self.id.provider() != Provider::Longarm && self.dispatcher.is_ours()
     }
 
     /// True if the peer still waits for our answer.

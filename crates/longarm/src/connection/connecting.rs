@@ -140,6 +140,10 @@ impl<Q: Connectable> PendingAttempt for PendingConnection<Q> {
         self.more.as_ref().is_some_and(|more| more.blocks)
     }
 
+    fn give_up(&self) -> bool {
+        self.cm.give_up()
+    }
+
     fn again(mut self) -> Result<PendingConnection<Q>, ConnectError> {
         let next = self.more.as_mut().map(FurtherAttempts::next);
         let cm = next.unwrap_or_else(|| Err(ConnectError::Gone(self.cm.peer_addr())))?;

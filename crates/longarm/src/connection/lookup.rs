@@ -102,6 +102,10 @@ impl PendingAttempt for PendingLookup {
         self.blocks
     }
 
+    fn give_up(&self) -> bool {
+        self.cm.give_up()
+    }
+
     fn again(mut self) -> Result<PendingLookup, ConnectError> {
         let cm = ask(&mut self.attempts, &self.private_data)?;
         Ok(PendingLookup { cm, slot: WaiterSlot::default(), ..self })
