@@ -27,6 +27,7 @@ pub const IBV_DEVICE_FLUSH_GLOBAL: u64 = 1 << 38;
 pub const IBV_DEVICE_ATOMIC_WRITE: u64 = 1 << 40;
 
 pub const IBV_ATOMIC_HCA: c_int = 1;
+pub const IBV_ATOMIC_GLOB: c_int = 2;
 pub const IBV_ODP_SUPPORT: u64 = 1;
 pub const IBV_ODP_SUPPORT_IMPLICIT: u64 = 1 << 1;
 pub const IBV_ODP_SUPPORT_SEND: u32 = 1;

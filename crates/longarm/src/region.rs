@@ -142,14 +142,23 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Adds to a word, wrapping, and returns the value before. On Longarm's own device it is atomic towards the
-    /// atomics of peers (sequentially consistent). Many network cards promise that among peers only.
+    /// Adds to a word, wrapping, and returns the value before. It is atomic towards the atomics of peers (sequentially
+    /// consistent).
+    ///
+    /// # Errors
+    /// [`KeyError::NotAtomic`] if that cannot be: peers may do atomics in the region, and those of the device are atomic
+    /// among themselves only. [`Capabilities::host_atomics`](crate::Capabilities::host_atomics) tells; Longarm's own devices
+    /// have it, and few network cards. There the owner is a peer, too: it does the atomic by a queue pair that is connected
+    /// to one of its own.
     pub fn fetch_add(&self, offset: u64, add: u64) -> Result<u64, KeyError> {
         self.atomic(offset, AtomicOp::FetchAdd { add })
     }
 
     /// Stores `swap` in a word if it holds `compare`, and returns the value before. It is atomic as
     /// [`fetch_add`](MemoryRegion::fetch_add) is.
+    ///
+    /// # Errors
+    /// As [`fetch_add`](MemoryRegion::fetch_add).
     pub fn compare_swap(&self, offset: u64, compare: u64, swap: u64) -> Result<u64, KeyError> {
         self.atomic(offset, AtomicOp::CompareSwap { compare, swap })
     }
@@ -174,7 +183,10 @@ impl MemoryRegion {
     }
 
     fn atomic(&self, offset: u64, op: AtomicOp) -> Result<u64, KeyError> {
-        let misaligned = KeyError::Misaligned { offset };
+        let (misaligned, device) = (KeyError::Misaligned { offset }, self.core.domain.device().capabilities());
+        if device.atomics && !device.host_atomics && self.access().contains(Access::REMOTE_ATOMIC) {
+            return Err(KeyError::NotAtomic);
+        }
         self.word(offset)?.atomic(op).ok_or(misaligned)
     }
 

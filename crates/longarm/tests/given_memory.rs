@@ -70,7 +70,7 @@ fn words_of_given_memory_count_from_its_address() {
     on_two_sides(|_, b| {
         let whole: &'static mut [u8] = Box::leak(vec![0; 64].into_boxed_slice());
         let ahead = whole.as_ptr().align_offset(8) + 3;
-        let region = b.domain.expose_memory(&mut whole[ahead..], ALL).unwrap();
+        let region = b.domain.expose_memory(&mut whole[ahead..], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
         region.store(5, 7).unwrap();
         assert_eq!(region.load(5).unwrap(), 7);
         assert_eq!(region.fetch_add(5, 1).unwrap(), 7);

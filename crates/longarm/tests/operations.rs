@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use longarm::{Access, CompletionOp, PostError, RemoteKey, Status, WorkError};
+use longarm::{Access, CompletionOp, KeyError, PostError, RemoteKey, Status, WorkError};
 use testkit::{PATIENCE, wait_until};
 
 #[test]
@@ -128,9 +128,16 @@ fn atomics_return_the_old_value() {
             assert_eq!(left.compare_swap(&word, 2, 50).wait(PATIENCE).unwrap(), 2);
             assert_eq!(left.compare_swap(&word, 2, 60).wait(PATIENCE).unwrap(), 50);
             assert_eq!(region.load(8).unwrap(), 50);
+            assert_eq!(region.load(0).unwrap(), 0);
+            let own = b.domain.expose(16, Access::REMOTE_READ).unwrap();
+            assert_eq!((own.fetch_add(8, 50).unwrap(), own.load(8).unwrap()), (0, 50), "peers do no atomics there");
+            if !has(b.device.capabilities().host_atomics, "atomics of the owner beside those of peers") {
+                assert_eq!(region.fetch_add(8, 1), Err(KeyError::NotAtomic));
+                assert_eq!(region.compare_swap(8, 50, 1), Err(KeyError::NotAtomic));
+                return;
+            }
             assert_eq!(region.fetch_add(8, 1).unwrap(), 50);
             assert_eq!(region.compare_swap(8, 51, 1).unwrap(), 51);
-            assert_eq!(region.load(0).unwrap(), 0);
         })
     })
 }

@@ -2,8 +2,8 @@
 
 use ::device::{Capabilities, DeviceInfo, Limits, PortInfo, PortState, Provider};
 use abi::{
-    IBV_ATOMIC_HCA, IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE,
-    Zeroed, ibv_device_attr, ibv_port_attr,
+    IBV_ATOMIC_GLOB, IBV_ATOMIC_HCA, IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B, IBV_LINK_LAYER_ETHERNET,
+    IBV_PORT_ACTIVE, Zeroed, ibv_device_attr, ibv_port_attr,
 };
 use transport::{MAX_MESSAGE_BYTES, Mtu};
 use wire::Gid;
@@ -137,6 +137,7 @@ pub(crate) fn capabilities(handle: &DeviceHandle) -> Capabilities {
         ud: roce,
         immediate: roce,
         atomics: roce && attr.atomic_cap >= IBV_ATOMIC_HCA,
+        host_atomics: roce && attr.atomic_cap >= IBV_ATOMIC_GLOB,
         windows_1: has(IBV_DEVICE_MEM_WINDOW) && attr.max_mw > 0,
         windows_2: window_2 && attr.max_mw > 0,
         shared_receive: attr.max_srq > 0,

@@ -53,6 +53,7 @@ pub(crate) const LACKING: &[Lacking] = &[
     row("operations", "a_revoked_key_is_refused_and_the_reason_is_told", "the reason of a failure, in completions", &[Siw]),
     row("operations", "atomics_need_no_memory_of_the_caller_however_many", "atomic operations", &[Siw]),
     row("operations", "atomics_return_the_old_value", "atomic operations", &[Siw]),
+    row("operations", "atomics_return_the_old_value", "atomics of the owner beside those of peers", &[Rxe]),
     row("operations", "send_variants", "immediate data", &[Siw]),
     row("operations", "unreliable_connections_send_and_write", "unreliable connections", &[Siw]),
     row("operations", "write_and_read_without_the_owner", "READ into several buffers", &[Siw]),

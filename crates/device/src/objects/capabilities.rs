@@ -17,6 +17,9 @@ pub struct Capabilities {
     pub immediate: bool,
     /// Compare-and-swap and fetch-and-add on words of the peer.
     pub atomics: bool,
+    /// Atomics of peers are atomic towards those of the host's processors, too (`IBV_ATOMIC_GLOB`). Elsewhere they are atomic
+    /// among themselves only (`IBV_ATOMIC_HCA`).
+    pub host_atomics: bool,
     /// Memory windows of type 1.
     pub windows_1: bool,
     /// Memory windows of type 2.
@@ -47,6 +50,7 @@ impl Capabilities {
         xrc: true,
         immediate: true,
         atomics: true,
+        host_atomics: true,
         windows_1: true,
         windows_2: true,
         shared_receive: true,
@@ -67,6 +71,7 @@ impl Capabilities {
         xrc: false,
         immediate: false,
         atomics: false,
+        host_atomics: false,
         windows_1: false,
         windows_2: false,
         shared_receive: false,

@@ -93,7 +93,8 @@ fn basic(info: &DeviceInfo, limits: &Limits) -> ibv_device_attr {
     attr.max_qp_rd_atom = int(limits.max_rd_atomic.into());
     attr.max_qp_init_rd_atom = int(limits.max_rd_atomic.into());
     attr.max_res_rd_atom = int(limits.max_qp.saturating_mul(limits.max_rd_atomic.into()));
-    attr.atomic_cap = IBV_ATOMIC_HCA;
+    // This process executes them with atomic instructions, its peers' as well.
+    attr.atomic_cap = IBV_ATOMIC_GLOB;
     attr.max_mw = int(limits.max_mw);
     attr.max_mcast_grp = int(limits.max_mcast_groups);
     attr.max_mcast_qp_attach = int(limits.max_mcast_qp);

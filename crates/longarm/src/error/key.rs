@@ -22,6 +22,12 @@ pub enum KeyError {
         /// The offset that was asked for.
         offset: u64,
     },
+    /// An atomic access of the owner that would not be atomic: see
+    /// [`MemoryRegion::fetch_add`](crate::MemoryRegion::fetch_add).
+    #[error(
+        "the device's atomics are atomic among themselves only, and peers have the right to them here: use a queue pair"
+    )]
+    NotAtomic,
     /// The byte form has another length.
     #[error("the key's byte form has {wanted} bytes, not {is}")]
     Length {
