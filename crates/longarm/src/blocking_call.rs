@@ -58,6 +58,12 @@ impl<T: Send + 'static> BlockingCall<T> {
         BlockingCall { pid: std::process::id(), shared }
     }
 
+    /// True once the result is there, until it is taken.
+    #[cfg(test)]
+    pub(crate) fn is_done(&self) -> bool {
+        self.shared.lock().result.is_some()
+    }
+
     /// The result, once. A panic of the call goes on here.
     pub(crate) fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<T, ForkedSince>> {
         if self.pid != std::process::id() {

@@ -28,7 +28,7 @@ pub(super) trait PendingAttempt: Send + Sized + 'static {
 pub(super) enum AttemptState<A: PendingAttempt> {
     Failed(ConnectError),
     /// Another thread makes the next attempt.
-    Starting(BlockingCall<Result<A, ConnectError>>),
+    Starting(BlockingCall<Result<HeldAttempt<A>, ConnectError>>),
     Pending(HeldAttempt<A>),
     Over,
 }
@@ -69,14 +69,18 @@ impl<A: PendingAttempt> AttemptState<A> {
         attempt: impl FnOnce() -> Result<A, ConnectError> + Send + 'static,
     ) -> AttemptState<A> {
         match may_block {
-            true => AttemptState::Starting(BlockingCall::run(attempt)),
+            true => AttemptState::Starting(BlockingCall::run(move || attempt().map(HeldAttempt::new))),
             false => AttemptState::of(attempt()),
         }
     }
 
     pub(super) fn of(begun: Result<A, ConnectError>) -> AttemptState<A> {
+        AttemptState::begun(begun.map(HeldAttempt::new))
+    }
+
+    fn begun(begun: Result<HeldAttempt<A>, ConnectError>) -> AttemptState<A> {
         match begun {
-            Ok(pending) => AttemptState::Pending(HeldAttempt::new(pending)),
+            Ok(pending) => AttemptState::Pending(pending),
             Err(error) => AttemptState::Failed(error),
         }
     }
@@ -88,7 +92,7 @@ impl<A: PendingAttempt> AttemptState<A> {
             *self = match std::mem::replace(self, AttemptState::Over) {
                 AttemptState::Failed(error) => return Poll::Ready(Err(error)),
                 AttemptState::Starting(mut starting) => match starting.poll(task) {
-                    Poll::Ready(begun) => AttemptState::of(begun.unwrap_or(Err(ConnectError::Forked))),
+                    Poll::Ready(begun) => AttemptState::begun(begun.unwrap_or(Err(ConnectError::Forked))),
                     Poll::Pending => {
                         *self = AttemptState::Starting(starting);
                         return Poll::Pending;
@@ -171,5 +175,21 @@ mod tests {
             drop(AttemptState::of(Ok(Withdrawn { blocks, told })));
             assert_eq!(by.recv().unwrap() != thread::current().id(), blocks);
         }
+    }
+
+    #[test]
+    fn a_request_that_nobody_polled_for_is_withdrawn_there_too() {
+        let (told, by) = channel();
+        let (begun, begins) = channel();
+        let state = AttemptState::start(true, move || {
+            begun.send(()).expect("the test waits");
+            Ok(Withdrawn { blocks: true, told })
+        });
+        begins.recv().unwrap();
+        if let AttemptState::Starting(call) = &state {
+            testkit::wait_until("the result is there", || call.is_done());
+        }
+        drop(state);
+        assert_ne!(by.recv().unwrap(), thread::current().id());
     }
 }
