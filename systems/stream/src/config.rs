@@ -9,12 +9,13 @@ use crate::address::StreamAddress;
 use crate::listener::RdmaListener;
 use crate::stream::RdmaStream;
 
-/// The time for which a task looks for news itself, unless told otherwise: longer than a round trip on one host.
-const BUSY_POLL: Duration = Duration::from_micros(100);
+/// The time for which a task looks for news itself, unless told otherwise: longer than a round trip on one host, and than
+/// the peer takes to read half of its buffer.
+const BUSY_POLL: Duration = Duration::from_micros(300);
 const BACKLOG: u32 = 1024;
 /// Bytes of each buffer, unless told otherwise.
-const SEND_BYTES: u32 = 256 << 10;
-const RECV_BYTES: u32 = 512 << 10;
+const SEND_BYTES: u32 = 1 << 20;
+const RECV_BYTES: u32 = 2 << 20;
 
 /// Makes streams and listeners of its sizes.
 ///
@@ -49,15 +50,15 @@ impl StreamConfig {
         StreamConfig::default()
     }
 
-    /// Bytes of the buffer that bytes wait in until the peer has them: 4 KiB to 1 GiB, usually 256 KiB. It is memory of
-    /// this process, for each stream.
+    /// Bytes of the buffer that bytes wait in until the peer has them: 4 KiB to 1 GiB, usually 1 MiB. It is memory of
+    /// this process, for each stream, as far as it was used.
     #[must_use]
     pub fn send_buffer(mut self, bytes: u32) -> StreamConfig {
         self.settings.send_buffer_bytes = Some(bytes);
         self
     }
 
-    /// Bytes of the buffer that the peer fills before it must wait: 4 KiB to 1 GiB, usually 512 KiB.
+    /// Bytes of the buffer that the peer fills before it must wait: 4 KiB to 1 GiB, usually 2 MiB.
     #[must_use]
     pub fn recv_buffer(mut self, bytes: u32) -> StreamConfig {
         self.settings.recv_buffer_bytes = Some(bytes);
@@ -72,7 +73,7 @@ impl StreamConfig {
         self
     }
 
-    /// The time for which a task without news looks again at each turn of its executor, usually 100 µs. Then it waits for
+    /// The time for which a task without news looks again at each turn of its executor, usually 300 µs. Then it waits for
     /// the device's thread to wake it. Other tasks run meanwhile. More is faster where answers take longer,
     /// and takes more of the processor. Zero turns it off. It turns itself off for streams that it does not help.
     #[must_use]

@@ -94,6 +94,13 @@ impl SendBudget {
         self.slots = self.slots.saturating_sub(1);
     }
 
+    /// Takes another slot for the message that was just sent, if there is one.
+    pub(crate) fn take_another_slot(&mut self) -> bool {
+        let free = self.slots > 0;
+        self.take_slot();
+        free
+    }
+
     /// A request other than a control message was done.
     pub(crate) fn slot_free(&mut self) {
         self.slots = self.all_slots.min(self.slots + 1);
@@ -163,6 +170,17 @@ mod tests {
         assert!(out.can_send_data());
         out.take_slot();
         assert!(!out.can_send_data());
+    }
+
+    #[test]
+    fn a_message_may_take_two_slots() {
+        let mut out = SendBudget::new(CONTROL_SLOTS + 3, buffer(1000), 100);
+        out.send_data(1);
+        assert!(out.take_another_slot());
+        out.send_data(1);
+        assert!(!out.take_another_slot(), "there were three");
+        (0..3).for_each(|_| out.slot_free());
+        assert!(out.is_done());
     }
 
     #[test]

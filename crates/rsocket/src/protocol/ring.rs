@@ -32,9 +32,13 @@ impl BufferRing {
         place
     }
 
-    /// The oldest `len` bytes are done with.
+    /// The oldest `len` bytes are done with. An empty buffer is used from its start again: a stream of short messages
+    /// touches no more memory than it needs.
     pub(crate) fn release(&mut self, len: u32) {
         self.free = self.size.min(self.free.saturating_add(len));
+        if self.free == self.size {
+            self.next = 0;
+        }
     }
 }
 
@@ -46,13 +50,24 @@ mod tests {
     fn goes_round() {
         let mut ring = BufferRing::new(10);
         assert_eq!(ring.take(6), [(0, 6), (0, 0)]);
-        assert_eq!(ring.free(), 4);
+        assert_eq!(ring.take(1), [(6, 1), (0, 0)]);
+        assert_eq!(ring.free(), 3);
         ring.release(6);
-        assert_eq!(ring.take(7), [(6, 4), (0, 3)]);
+        assert_eq!(ring.take(6), [(7, 3), (0, 3)]);
         assert_eq!(ring.take(100), [(3, 3), (0, 0)]);
         assert_eq!(ring.take(1), [(6, 0), (0, 0)]);
-        ring.release(100);
+        ring.release(7);
         assert_eq!(ring.take(4), [(6, 4), (0, 0)]);
         assert_eq!(ring.take(1), [(0, 1), (0, 0)]);
+    }
+
+    #[test]
+    fn starts_again_when_it_is_empty() {
+        let mut ring = BufferRing::new(10);
+        ring.take(6);
+        ring.release(5);
+        assert_eq!(ring.take(1), [(6, 1), (0, 0)]);
+        ring.release(2);
+        assert_eq!(ring.take(7), [(0, 7), (0, 0)]);
     }
 }

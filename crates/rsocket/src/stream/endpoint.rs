@@ -170,13 +170,19 @@ impl StreamEndpoint {
         message: Option<StreamMessage>,
         payload: Payload,
     ) -> Result<()> {
-        let remote = RemoteAddr { addr: to.addr, rkey: RKey(to.key) };
-        let op = match message {
-            Some(message) => SendOp::WriteImm(remote, message.encode()),
-            None => SendOp::Write(remote),
-        };
-        let (wr_id, flags) = (work.encode(), SendFlags::empty());
-        Ok(self.qp.post_send([SendWr { wr_id, op, flags, payload, datagram: None, xrc_srq: None }])?)
+        Ok(self.qp.post_send([request(work, to, message, payload)])?)
+    }
+
+    /// Writes to the peer, which takes notice by a request of its own.
+    pub(super) fn write_and_tell(
+        &self,
+        work: StreamWork,
+        to: PeerBuffer,
+        message: StreamMessage,
+        payload: Payload,
+    ) -> Result<()> {
+        let notice = request(StreamWork::Data(0), PeerBuffer::default(), Some(message), Payload::empty());
+        Ok(self.qp.post_send([request(work, to, None, payload), notice])?)
     }
 
     /// Writes bytes of the caller's to the peer at once, if that is possible.
@@ -232,6 +238,16 @@ impl StreamEndpoint {
     fn at(&self, offset: usize, len: usize) -> Option<Span<'_>> {
         self.recv.region()?.span().part(offset, len)
     }
+}
+
+/// A WRITE; with a message the peer takes notice.
+fn request(work: StreamWork, to: PeerBuffer, message: Option<StreamMessage>, payload: Payload) -> SendWr {
+    let remote = RemoteAddr { addr: to.addr, rkey: RKey(to.key) };
+    let op = match message {
+        Some(message) => SendOp::WriteImm(remote, message.encode()),
+        None => SendOp::Write(remote),
+    };
+    SendWr { wr_id: work.encode(), op, flags: SendFlags::empty(), payload, datagram: None, xrc_srq: None }
 }
 
 /// Bytes that go with the request itself.

@@ -22,6 +22,13 @@ use crate::wait::CallPatience;
 /// ever longer ones.
 const FIRST_PIECE: u32 = 2048;
 const LONGEST_PIECE: u32 = 65536;
+/// The longest piece of a task, which does not wait between pieces. Each piece ends a group of packets: these are four
+/// whole groups of 15 packets. It is also no more than a quarter of the send buffer, so that pieces overlap.
+const LONGEST_TASK_PIECE: u32 = 4 * 15 * 4096;
+/// From that length on, the bytes and the notice of them are two requests. The first packet of a WRITE with immediate
+/// data is longer than the next ones, and the last one is longer again: three groups for the system. The packets of
+/// a plain WRITE are of one length, and the notice is a shorter packet, which may end their group.
+const LEAST_APART: u32 = 3 * 4096;
 
 /// The sending half: callers take turns, and tell the peer of new mappings first.
 #[derive(Debug, Default)]
@@ -77,7 +84,7 @@ fn send_pieces(stream: &SharedStream, source: &mut SendSource<'_, '_>, patience:
     let mut longest = FIRST_PIECE;
     while source.left > 0 {
         if send_at_once(stream, source)? != AtOnce::Sent {
-            send_data(stream, source, longest, patience)?;
+            send_data(stream, source, |_| longest, patience)?;
             longest = LONGEST_PIECE.min(2 * longest);
         }
     }
@@ -93,20 +100,25 @@ fn send_pieces_now(stream: &SharedStream, source: &mut SendSource<'_, '_>) -> Re
                 stream.lock().behind_others = true;
                 return Err(Errno::AGAIN);
             }
-            AtOnce::No => send_data(stream, source, LONGEST_PIECE, CallPatience::NONE)?,
+            AtOnce::No => send_data(stream, source, longest_task_piece, CallPatience::NONE)?,
         }
     }
     Ok(())
+}
+
+fn longest_task_piece(state: &StreamState) -> u32 {
+    LONGEST_TASK_PIECE.min(state.settings.send_buffer / 4)
 }
 
 /// Sends the next piece by way of the send buffer.
 fn send_data(
     stream: &SharedStream,
     source: &mut SendSource<'_, '_>,
-    longest: u32,
+    longest: impl FnOnce(&StreamState) -> u32,
     patience: CallPatience,
 ) -> Result<()> {
     let mut state = stream.writable(patience, StreamState::can_send_data)?;
+    let longest = longest(&state);
     let room = SendRoom::for_data(&mut state, source.left, longest).ok_or(Errno::INVAL)?;
     drop(state);
     let message = Some(StreamMessage::Data(room.to.len));
@@ -120,7 +132,7 @@ fn send_piece(
     room: &SendRoom,
     message: Option<StreamMessage>,
 ) -> Result<()> {
-    let SendRoom { endpoint, place, to } = room;
+    let SendRoom { endpoint, place, to, apart } = room;
     let (work, payload) = match place {
         None => (StreamWork::Data(0), source.take(to.len as usize)),
         Some(place) => {
@@ -128,7 +140,10 @@ fn send_piece(
             (StreamWork::Data(to.len), endpoint.gathered(place))
         }
     };
-    let posted = endpoint.write(work, *to, message, payload);
+    let posted = match message {
+        Some(message) if *apart => endpoint.write_and_tell(work, *to, message, payload),
+        message => endpoint.write(work, *to, message, payload),
+    };
     if posted.is_err() {
         stream.lock().check(posted);
         stream.bells.ring();
@@ -160,6 +175,8 @@ struct SendRoom {
     endpoint: Arc<StreamEndpoint>,
     place: Option<RingPlace>,
     to: PeerBuffer,
+    /// The notice is a request of its own, which has a slot.
+    apart: bool,
 }
 
 impl SendRoom {
@@ -169,14 +186,15 @@ impl SendRoom {
         let (len, place) = place(state, left, longest, room)?;
         let flow = state.flow.as_mut()?;
         let to = flow.outgoing.send_data(len);
-        Some(SendRoom { endpoint: state.endpoint.clone()?, place, to })
+        let apart = len >= LEAST_APART && flow.outgoing.take_another_slot();
+        Some(SendRoom { endpoint: state.endpoint.clone()?, place, to, apart })
     }
 
     /// The same in a buffer that the peer has mapped, without notice to the peer.
     fn for_mapped(state: &mut StreamState, left: usize, longest: u32, to: PeerBuffer) -> Option<SendRoom> {
         let (len, place) = place(state, left, longest, to.len)?;
         state.flow.as_mut()?.outgoing.take_slot();
-        Some(SendRoom { endpoint: state.endpoint.clone()?, place, to: PeerBuffer { len, ..to } })
+        Some(SendRoom { endpoint: state.endpoint.clone()?, place, to: PeerBuffer { len, ..to }, apart: false })
     }
 }
 

@@ -55,6 +55,9 @@ struct Options {
     /// Bytes of a stream's receive buffer
     #[arg(long)]
     recv_buffer: Option<u32>,
+    /// Bytes of a stream's send buffer
+    #[arg(long)]
+    send_buffer: Option<u32>,
     /// Serve; for the process that this one starts
     #[arg(long, hide = true)]
     serve: Option<Transport>,
@@ -81,6 +84,9 @@ impl Options {
         }
         if let Some(bytes) = self.recv_buffer {
             config = config.recv_buffer(bytes);
+        }
+        if let Some(bytes) = self.send_buffer {
+            config = config.send_buffer(bytes);
         }
         config
     }
