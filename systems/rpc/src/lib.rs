@@ -16,3 +16,7 @@ pub use message::{Request, Response};
 pub use metadata::{MAX_METADATA_BYTES, Metadata};
 pub use service::{Answer, BoxFuture, Call, IntoMethods, Method, Methods, Router, RunOn, number_of};
 pub use status::Status;
+
+mod typed;
+
+pub use typed::*;
