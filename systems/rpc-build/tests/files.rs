@@ -61,7 +61,8 @@ fn one_side_can_be_left_out() {
 
 #[test]
 fn an_error_names_its_place() {
-    let error = compile(configure(), &[("bad.proto", "syntax = \"proto3\";\nmessage A { Missing m = 1; }")]).unwrap_err();
+    let error =
+        compile(configure(), &[("bad.proto", "syntax = \"proto3\";\nmessage A { Missing m = 1; }")]).unwrap_err();
     assert!(error.to_string().contains("Missing"), "{error}");
 }
 

@@ -266,14 +266,32 @@ pub(crate) fn no_such_method(path: impl fmt::Display) -> Status {
 impl tower_service::Service<Call> for Router {
     type Response = Response<Bytes>;
     type Error = Status;
-    type Future = BoxFuture<Answer>;
+    type Future = AnswerFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, call: Call) -> BoxFuture<Answer> {
-        self.route(call)
+    fn call(&mut self, call: Call) -> AnswerFuture {
+        AnswerFuture(self.route(call))
+    }
+}
+
+/// The future of a call. It has a type of its own: tasks cannot be spawned that call through tower's `Buffer` of a channel
+/// whose future is a `Pin<Box<dyn Future>>`, since the compiler loses the lifetime of the trait object (rust-lang/rust#102211).
+pub struct AnswerFuture(pub(crate) BoxFuture<Answer>);
+
+impl Future for AnswerFuture {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for AnswerFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnswerFuture")
     }
 }
 

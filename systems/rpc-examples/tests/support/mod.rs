@@ -12,9 +12,9 @@ use longarm_rpc_examples::greeter::{CountReply, HelloReply, HelloRequest, Polite
 
 /// Greets, counts, and keeps the deadline of the last request.
 #[derive(Default)]
-pub struct Doorman {
-    pub greetings: AtomicU64,
-    pub deadline: Mutex<Option<Instant>>,
+pub(crate) struct Doorman {
+    pub(crate) greetings: AtomicU64,
+    pub(crate) deadline: Mutex<Option<Instant>>,
 }
 
 #[longarm_rpc::async_trait]
@@ -40,18 +40,18 @@ impl Greeter for Doorman {
 }
 
 /// A router with the doorman's service.
-pub fn router(doorman: &Arc<Doorman>) -> Router {
+pub(crate) fn router(doorman: &Arc<Doorman>) -> Router {
     let mut router = Router::default();
     router.add(GreeterServer::from_arc(Arc::clone(doorman))).unwrap();
     router
 }
 
 /// A client of that router.
-pub fn client(doorman: &Arc<Doorman>) -> GreeterClient<Router> {
+pub(crate) fn client(doorman: &Arc<Doorman>) -> GreeterClient<Router> {
     GreeterClient::new(router(doorman))
 }
 
 /// An ordinary request.
-pub fn request(name: &str) -> HelloRequest {
+pub(crate) fn request(name: &str) -> HelloRequest {
     HelloRequest { name: name.into(), politeness: Politeness::Casual.into() }
 }

@@ -8,8 +8,8 @@ pub use prost;
 pub use prost_types;
 pub use tower_service::Service;
 
-pub use crate::typed::errors::BoxError;
 pub use crate::message::{Request, Response};
 pub use crate::service::{Call, IntoMethods, Method, Methods, RunOn};
 pub use crate::status::Status;
+pub use crate::typed::errors::BoxError;
 pub use crate::typed::unary::unary;

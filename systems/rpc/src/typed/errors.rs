@@ -2,18 +2,18 @@
 
 use std::error::Error;
 
-use crate::code::{Code, Executed};
+use crate::code::Executed;
 use crate::status::Status;
 
 /// An error of any type, as the layers of tower have it.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 impl Status {
-    /// The status that an error is or contains. Without one: [`Code::Unknown`], and nobody can tell whether the server
+    /// The status that an error is or contains. Without one: [`Code::Unknown`](crate::Code::Unknown), and nobody can tell whether the server
     /// executed the call.
     ///
-    /// With the feature `tower` it knows the errors of tower's layers: [`Code::DeadlineExceeded`] of a timeout, and
-    /// [`Code::ResourceExhausted`] of a call that was shed.
+    /// With the feature `tower` it knows the errors of tower's layers: `DEADLINE_EXCEEDED` of a timeout, and
+    /// `RESOURCE_EXHAUSTED` of a call that was shed.
     ///
     /// ```
     /// use longarm_rpc::{Code, Status};
@@ -26,10 +26,13 @@ impl Status {
             Ok(status) => return *status,
             Err(error) => error,
         };
-        let outermost: &(dyn Error + 'static) = &*error;
-        let known = std::iter::successors(Some(outermost), |&error| error.source()).find_map(known);
-        known.unwrap_or_else(|| Status::unknown(error.to_string()).with_executed(Executed::Unknown))
+        status_in(&*error).unwrap_or_else(|| Status::unknown(error.to_string()).with_executed(Executed::Unknown))
     }
+}
+
+/// The status that the error, its source, or a source of that is.
+pub(crate) fn status_in(error: &(dyn Error + 'static)) -> Option<Status> {
+    std::iter::successors(Some(error), |&error| error.source()).find_map(known)
 }
 
 fn known(error: &(dyn Error + 'static)) -> Option<Status> {
@@ -38,6 +41,8 @@ fn known(error: &(dyn Error + 'static)) -> Option<Status> {
 
 #[cfg(feature = "tower")]
 fn of_tower(error: &(dyn Error + 'static)) -> Option<Status> {
+    use crate::code::Code;
+
     let status = |code: Code, executed| Some(Status::new(code, error.to_string()).with_executed(executed));
     if error.is::<tower::timeout::error::Elapsed>() {
         return status(Code::DeadlineExceeded, Executed::Unknown);
@@ -56,6 +61,7 @@ fn of_tower(_: &(dyn Error + 'static)) -> Option<Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::Code;
 
     #[derive(Debug, thiserror::Error)]
     #[error("the layer failed")]

@@ -4,10 +4,12 @@
 #[doc(hidden)]
 pub mod codegen;
 mod errors;
+#[cfg(any(feature = "prost", feature = "tarpc"))]
+mod exchange;
 #[cfg(feature = "json")]
 mod json;
 #[cfg(feature = "reflection")]
-mod reflection;
+pub mod reflection;
 #[cfg(feature = "tower")]
 mod repeat;
 #[cfg(feature = "tarpc")]
@@ -15,17 +17,11 @@ pub mod tarpc;
 #[cfg(feature = "prost")]
 mod unary;
 
-// Generated code names this crate; that of the reflection service is inside it.
-#[cfg(feature = "prost")]
-extern crate self as longarm_rpc;
-
 #[cfg(feature = "prost")]
 pub use async_trait::async_trait;
 pub use errors::BoxError;
 #[cfg(feature = "json")]
 pub use json::JsonClient;
-#[cfg(feature = "reflection")]
-pub use reflection::{ReflectionClient, ServiceCatalog, ServiceInfo};
 #[cfg(feature = "tower")]
 pub use repeat::RepeatUnexecuted;
 #[cfg(feature = "prost")]

@@ -1,16 +1,18 @@
 //! Calls and handlers whose messages are those of Protocol Buffers.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 
 use bytes::Bytes;
 use prost::Message;
 use tower_service::Service;
 
 use crate::code::Executed;
-use crate::typed::errors::BoxError;
+
 use crate::message::{Request, Response};
 use crate::service::{Call, Method, Methods, RunOn};
 use crate::status::Status;
+use crate::typed::errors::BoxError;
+use crate::typed::exchange::exchange;
 
 /// Calls a method: encodes the request, waits for the reply, decodes it. Generated clients use it.
 ///
@@ -41,12 +43,10 @@ where
     Q: Message,
     R: Message + Default,
 {
-    let ready = poll_fn(|context| service.poll_ready(context)).await;
-    ready.map_err(|error| Status::from_error(error.into()).with_executed(Executed::No))?;
     let request = request.map(|message| encode(&message));
-    let done = service.call(Call { method, request }).await;
-    let (bytes, metadata) = done.map_err(|error| Status::from_error(error.into()))?.into_parts();
-    let message = R::decode(bytes).map_err(|error| Status::internal(format!("the reply cannot be decoded: {error}")))?;
+    let (bytes, metadata) = exchange(service, Call { method, request }).await?.into_parts();
+    let message =
+        R::decode(bytes).map_err(|error| Status::internal(format!("the reply cannot be decoded: {error}")))?;
     Ok(Response::from_parts(message, metadata))
 }
 
