@@ -9,9 +9,7 @@ use prost_types::FileDescriptorSet;
 
 use crate::descriptors;
 use crate::generator::CallGenerator;
-
-/// The path of the re-exports in generated code.
-pub(crate) const CODEGEN: &str = "::longarm_rpc::codegen";
+use crate::names::CODEGEN;
 
 /// The choices, all at their defaults: client and server, in Cargo's `OUT_DIR`.
 ///

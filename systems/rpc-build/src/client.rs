@@ -2,9 +2,7 @@
 
 use prost_build::{Method, Service};
 
-use crate::builder::CODEGEN;
-use crate::generator::{documentation, path_of, unary};
-use crate::names::{snake_case, types_of};
+use crate::names::{CODEGEN, documentation, path_of, snake_case, types_of, unary};
 
 /// Appends the module of the client.
 pub(crate) fn generate(service: &Service, out: &mut String) {

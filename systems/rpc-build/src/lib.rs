@@ -9,9 +9,9 @@
 //! }
 //! ```
 //!
-//! For a service `Greeter` the module of its package has the module `greeter_client` with `GreeterClient`, and the module
-//! `greeter_server` with the trait `Greeter` and with `GreeterServer`. The trait is the one that tonic generates, with the
-//! types of `longarm-rpc` in place of tonic's. The program takes the module in with `longarm_rpc::include_proto!("greeter")`.
+//! For a service `Greeter` the module of its package has two more modules: `greeter_client` with `GreeterClient`, and
+//! `greeter_server` with `GreeterServer` and the trait `Greeter`. The trait is the one that tonic generates, with the types of
+//! `longarm-rpc` in place of tonic's. The program takes the module in with `longarm_rpc::include_proto!("greeter")`.
 //! Its `Cargo.toml` needs `longarm-rpc` and, for the build script, this crate.
 //!
 //! A call has one request and one reply. A `.proto` file with streams is refused, unless [`Builder::skip_streaming`] leaves these

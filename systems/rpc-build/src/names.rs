@@ -1,6 +1,11 @@
-//! Names in generated code.
+//! Names and comments in generated code.
 
-use prost_build::Method;
+use prost_build::{Comments, Method, Service};
+
+use crate::descriptors::qualified;
+
+/// The path of the re-exports in generated code.
+pub(crate) const CODEGEN: &str = "::longarm_rpc::codegen";
 
 /// The service's name as part of a module's name, as tonic writes it: `MyService` is `my_service`, `HTTPServer` is
 /// `h_t_t_p_server`.
@@ -26,6 +31,29 @@ fn from_inside(path: &str) -> String {
     const PRIMITIVE: &[&str] = &["()", "bool", "i32", "i64", "u32", "u64", "f32", "f64"];
     let is_absolute = path.starts_with("::") || path.starts_with("crate::") || PRIMITIVE.contains(&path);
     if is_absolute { path.to_owned() } else { format!("super::{path}") }
+}
+
+/// The methods that have one request and one reply.
+pub(crate) fn unary(service: &Service) -> impl Iterator<Item = &Method> {
+    service.methods.iter().filter(|method| !method.client_streaming && !method.server_streaming)
+}
+
+/// The name of the service with its package.
+pub(crate) fn name_of(service: &Service) -> String {
+    qualified(&service.package, &service.proto_name)
+}
+
+/// The path of the method.
+pub(crate) fn path_of(service: &Service, method: &Method) -> String {
+    format!("/{}/{}", name_of(service), method.proto_name)
+}
+
+/// The comments of the `.proto` file as documentation.
+pub(crate) fn documentation(comments: &Comments) -> String {
+    let mut text = String::new();
+    let documentation = Comments { leading_detached: Vec::new(), ..comments.clone() };
+    documentation.append_with_indent(0, &mut text);
+    text
 }
 
 #[cfg(test)]

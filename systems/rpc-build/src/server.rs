@@ -2,10 +2,8 @@
 
 use prost_build::{Method, Service};
 
-use crate::builder::CODEGEN;
 use crate::descriptors::set_name;
-use crate::generator::{documentation, name_of, path_of, unary};
-use crate::names::{snake_case, types_of};
+use crate::names::{CODEGEN, documentation, name_of, path_of, snake_case, types_of, unary};
 
 /// Appends the module of the server.
 pub(crate) fn generate(service: &Service, out: &mut String) {

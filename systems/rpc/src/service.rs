@@ -277,8 +277,10 @@ impl tower_service::Service<Call> for Router {
     }
 }
 
-/// The future of a call. It has a type of its own: tasks cannot be spawned that call through tower's `Buffer` of a channel
-/// whose future is a `Pin<Box<dyn Future>>`, since the compiler loses the lifetime of the trait object (rust-lang/rust#102211).
+/// The future of a call.
+///
+/// It has a type of its own for tower's `Buffer`. If the future were a [`BoxFuture`], no task could be spawned that calls through a
+/// `Buffer` of the channel: the compiler loses the lifetime of the trait object (rust-lang/rust#102211).
 pub struct AnswerFuture(pub(crate) BoxFuture<Answer>);
 
 impl Future for AnswerFuture {

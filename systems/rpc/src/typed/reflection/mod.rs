@@ -14,7 +14,7 @@ use generated::reflection_server::{Reflection, ReflectionServer};
 pub use generated::reflection_client::ReflectionClient;
 pub use generated::{DescribeSymbolReply, DescribeSymbolRequest, ListServicesReply, ListServicesRequest, ServiceInfo};
 
-/// What longarm-rpc-build made of `proto/reflection.proto`; a test of that crate makes it anew and compares.
+/// The code that longarm-rpc-build made of `proto/reflection.proto`. A test of that crate makes it anew and compares.
 pub(crate) mod generated {
     #![allow(missing_docs, unreachable_pub, clippy::all)]
     include!("generated/longarm.rpc.rs");
@@ -71,7 +71,7 @@ impl IntoMethods for ServiceCatalog {
     }
 }
 
-#[crate::async_trait]
+#[async_trait::async_trait]
 impl Reflection for ServiceCatalog {
     async fn list_services(&self, _: Request<ListServicesRequest>) -> Result<Response<ListServicesReply>, Status> {
         Ok(Response::new(ListServicesReply { services: self.services.clone() }))
