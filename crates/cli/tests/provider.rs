@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -39,10 +40,25 @@ fn passes(suite: &str, binary: &PathBuf) {
     let hosts = Hosts::one(&format!("provider-{suite}"));
     let mut command = on_verbs(&hosts);
     // One network namespace serves all tests of a suite, and some of them use the same multicast group.
-    command.arg(binary).arg("--test-threads=1").current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../longarm"));
+    command
+        .arg(binary)
+        .args(["--test-threads=1", "--nocapture"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../longarm"));
     let output = command.output().expect("the suite starts");
     assert!(output.status.success(), "{suite} on the provider verbs: {}", said(&output));
     assert!(said(&output).contains(" 0 failed"), "{suite}: {}", said(&output));
+    let told = String::from_utf8_lossy(&output.stdout);
+    let told: BTreeSet<&str> = told.lines().filter_map(|line| line.strip_prefix("not there: ")).collect();
+    assert_eq!(told, lacking(suite), "{suite} lacks more or less than docs/devices.md says");
+}
+
+/// The abilities that Longarm's own libraries lack in a suite, by its table in docs/devices.md.
+fn lacking(suite: &str) -> BTreeSet<&'static str> {
+    let page = include_str!("../../../docs/devices.md");
+    let (_, table) = page.split_once(&format!("\n## {suite}\n")).expect("the suite's table");
+    let rows = table.split("\n## ").next().unwrap_or_default().lines();
+    let cells = rows.filter_map(|row| row.split(" | ").nth(1)?.strip_prefix("*not there:* "));
+    cells.flat_map(|cell| cell.split("; ")).collect()
 }
 
 #[test]

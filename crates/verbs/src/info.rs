@@ -3,13 +3,14 @@
 use ::device::{Capabilities, DeviceInfo, Limits, PortInfo, PortState, Provider};
 use abi::{
     IBV_ATOMIC_GLOB, IBV_ATOMIC_HCA, IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B, IBV_LINK_LAYER_ETHERNET,
-    IBV_PORT_ACTIVE, Zeroed, ibv_device_attr, ibv_port_attr,
+    IBV_PORT_ACTIVE, IBV_QP_EX_WITH_ATOMIC_WRITE, IBV_QP_EX_WITH_FLUSH, Zeroed, ibv_device_attr, ibv_port_attr,
 };
 use transport::{MAX_MESSAGE_BYTES, Mtu};
 use wire::Gid;
 
 use crate::addresses::PORT;
 use crate::device_handle::DeviceHandle;
+use crate::extended;
 
 /// `IBV_DEVICE_MEM_WINDOW_TYPE_2A`.
 const WINDOW_TYPE_2A: u32 = 1 << 23;
@@ -129,6 +130,7 @@ pub(crate) fn limits(handle: &DeviceHandle) -> Limits {
 pub(crate) fn capabilities(handle: &DeviceHandle) -> Capabilities {
     let attr = attributes(handle);
     let has = |flag| attr.device_cap_flags & flag != 0;
+    let operations = if handle.is_iwarp() { 0 } else { extended::operations(handle) };
     let (roce, window_2) = (!handle.is_iwarp(), has(WINDOW_TYPE_2A) || has(IBV_DEVICE_MEM_WINDOW_TYPE_2B));
     Capabilities {
         by_address_only: handle.is_iwarp(),
@@ -143,6 +145,8 @@ pub(crate) fn capabilities(handle: &DeviceHandle) -> Capabilities {
         shared_receive: attr.max_srq > 0,
         multicast: roce && attr.max_mcast_grp > 0,
         solicited_events: handle.quirks().tells_solicited,
+        atomic_write: operations & IBV_QP_EX_WITH_ATOMIC_WRITE != 0,
+        flush: operations & IBV_QP_EX_WITH_FLUSH != 0,
         ..Capabilities::NONE
     }
 }

@@ -32,6 +32,7 @@ mod cq;
 mod device;
 mod device_handle;
 mod events;
+mod extended;
 mod failure;
 mod groups;
 mod info;

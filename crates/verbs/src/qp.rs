@@ -5,19 +5,19 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
 use ::device::{Capabilities, Error, Limits, PostFailure};
-use abi::{Zeroed, ibv_gid, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+use abi::{Zeroed, ibv_gid, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex};
 use parking_lot::{Mutex, RwLock};
 use transport::{AttrMask, QpAttr, QpCaps, QpCounters, QpState, QpType, Reason, RecvWr, SendWr};
 use wire::{Gid, Qpn};
 
 use crate::cq::Cq;
 use crate::device_handle::DeviceHandle;
-use crate::failure::{FirstFailure, check, last};
+use crate::failure::{FirstFailure, check};
 use crate::groups::GroupMembership;
 use crate::pd::Pd;
 use crate::send::{self, SendRules};
 use crate::srq::Srq;
-use crate::{info, qp_attr, receive};
+use crate::{extended, info, qp_attr, receive};
 
 /// The attributes of a new queue pair.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +90,8 @@ pub struct Qp {
 struct OwnedQp {
     /// `None` once it was destroyed. Calls hold the lock for reading, so none is under way when it is destroyed.
     qp: RwLock<Option<NonNull<ibv_qp>>>,
+    /// The same one, if it was made with operations that only `ibv_wr_post(3)` posts. It exists as long as `qp` is there.
+    extended: Option<NonNull<ibv_qp_ex>>,
     device: Arc<DeviceHandle>,
     pd: Pd,
     qpn: Qpn,
@@ -124,13 +126,14 @@ impl Qp {
             sq_sig_all: spec.signal_all.into(),
             ..ibv_qp_init_attr_ex::zeroed().plain()
         };
+        let operations = extended::of_service(spec.qp_type, &abilities);
         // SAFETY: the handles of the spec keep the domain and the queues.
-        let qp = unsafe { (device.library.ibv_create_qp)(spec.pd.as_ptr(), &mut init) };
-        let qp = NonNull::new(qp).ok_or_else(|| last("ibv_create_qp"))?;
+        let (qp, extended) = unsafe { extended::create_qp(device.library, spec.pd.as_ptr(), &mut init, operations) }?;
         // SAFETY: the queue pair was made just now.
         let number = unsafe { qp.as_ref() }.qp_num;
         let handle = OwnedQp {
             qp: RwLock::new(Some(qp)),
+            extended,
             device: device.clone(),
             pd: spec.pd.clone(),
             qpn: Qpn::new(number & 0xff_ffff),
@@ -235,7 +238,7 @@ impl Qp {
         let qp = qp.ok_or(PostFailure { index: 0, error: Error::Destroyed("queue pair") })?;
         self.handle.must_complete()?;
         // SAFETY: the lock keeps the queue pair.
-        unsafe { send::post(qp.as_ptr(), &self.handle.pd, &self.handle.rules, wrs) }
+        unsafe { send::post(qp.as_ptr(), self.handle.extended, &self.handle.pd, &self.handle.rules, wrs) }
     }
 
     /// Posts a list of receive work requests; the first that is refused ends it.

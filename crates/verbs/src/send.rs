@@ -6,13 +6,14 @@ use std::ptr::{NonNull, null_mut};
 use abi::{
     IBV_SEND_INLINE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_BIND_MW, IBV_WR_LOCAL_INV,
     IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
-    IBV_WR_SEND_WITH_INV, Zeroed, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_qp, ibv_send_wr, ibv_send_wr_atomic,
-    ibv_send_wr_bind_mw, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
+    IBV_WR_SEND_WITH_INV, Zeroed, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_send_wr,
+    ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge,
 };
 use device::{Capabilities, Error, PostFailure};
 use smallvec::SmallVec;
 use transport::{AtomicOp, BindMw, Payload, PostError, QpCaps, RemoteAddr, SendOp, SendWr, Sge};
 
+use crate::extended;
 use crate::failure::check;
 use crate::pd::Pd;
 
@@ -36,9 +37,10 @@ pub(crate) struct SendRules {
 /// The first that is refused; those before it are posted.
 ///
 /// # Safety
-/// A queue pair that exists during the call.
+/// A queue pair that exists during the call; `extended` is the same one.
 pub(crate) unsafe fn post(
     qp: *mut ibv_qp,
+    extended: Option<NonNull<ibv_qp_ex>>,
     pd: &Pd,
     rules: &SendRules,
     wrs: impl IntoIterator<Item = SendWr>,
@@ -46,7 +48,8 @@ pub(crate) unsafe fn post(
     let wrs: SmallVec<[SendWr; 4]> = wrs.into_iter().collect();
     let (mut chain, mut first) = (SendChain::default(), 0);
     for (index, wr) in wrs.iter().enumerate() {
-        let translated = rules.check(wr).and_then(|()| chain.push(wr, pd));
+        let mut push = |()| if extended::has(&wr.op) { Ok(Pushed::Extended) } else { chain.push(wr, pd) };
+        let translated = rules.check(wr).and_then(&mut push);
         if !matches!(translated, Ok(Pushed::Entered)) {
             // SAFETY: the contract of `post`; the requests in the chain name bytes of `wrs`.
             unsafe { std::mem::take(&mut chain).post(qp) }.map_err(|failure| failure.after(first))?;
@@ -58,6 +61,12 @@ pub(crate) unsafe fn post(
                 // SAFETY: the contract of `post`.
                 let bound = unsafe { bind_by_call(qp, pd, wr, &bind) };
                 bound.map_err(|error| PostFailure { index, error })?;
+            }
+            Ok(Pushed::Extended) => {
+                let none = Error::Invalid("the queue pair was made without this operation");
+                // SAFETY: the contract of `post`.
+                let posted = extended.ok_or(none).and_then(|qp| unsafe { extended::post(qp, wr) });
+                posted.map_err(|error| PostFailure { index, error })?;
             }
             Err(error) => return Err(PostFailure { index, error }),
         }
@@ -73,7 +82,7 @@ impl SendRules {
         self.check_operation(&wr.op)?;
         let max_sge = if matches!(wr.op, SendOp::Read(_)) { self.max_read_sge } else { self.sizes.max_send_sge };
         let bytes = match &wr.payload {
-            Payload::Inline(bytes) if bytes.len() > self.sizes.max_inline_bytes as usize => {
+            Payload::Inline(bytes) if !extended::has(&wr.op) && bytes.len() > self.sizes.max_inline_bytes as usize => {
                 return Err(PostError::InlineTooLong { max_bytes: self.sizes.max_inline_bytes }.into());
             }
             Payload::Sgl(sgl) if sgl.len() > max_sge as usize => {
@@ -94,6 +103,8 @@ impl SendRules {
                 "this device has no immediate data"
             }
             SendOp::Atomic(..) if !self.abilities.atomics => "this device has no atomic operations",
+            SendOp::AtomicWrite(_) if !self.abilities.atomic_write => "this device has no ATOMIC WRITE",
+            SendOp::Flush { .. } if !self.abilities.flush => "this device has no FLUSH",
             _ => return Ok(()),
         };
         Err(Error::Invalid(missing))
@@ -106,6 +117,8 @@ enum Pushed {
     /// Into the chain, and none may follow it there.
     LastOfChain,
     BindByCall(BindMw),
+    /// It is none of `ibv_post_send(3)`.
+    Extended,
 }
 
 /// A failure within a chain.
@@ -242,7 +255,7 @@ fn set_operation(c: &mut ibv_send_wr, op: &SendOp, pd: &Pd) -> Result<(), Error>
             IBV_WR_BIND_MW
         }
         SendOp::AtomicWrite(_) | SendOp::Flush { .. } => {
-            return Err(Error::Invalid("ATOMIC WRITE and FLUSH are offered by Longarm's own devices only"));
+            return Err(Error::Invalid("ATOMIC WRITE and FLUSH are none of ibv_post_send's"));
         }
     };
     Ok(())
