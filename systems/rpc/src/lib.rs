@@ -2,20 +2,34 @@
 #![forbid(unsafe_code)]
 
 mod carrier;
+mod client;
 mod code;
 mod frame;
+mod handshake;
 mod link;
 mod message;
 mod metadata;
+mod options;
+mod server;
 mod service;
 mod session;
+mod session_memory;
 mod status;
+mod tuning;
+mod verbs;
+mod way;
 
+pub use client::{Client, ClientStats};
 pub use code::{Code, Executed};
 pub use message::{Request, Response};
 pub use metadata::{MAX_METADATA_BYTES, Metadata};
+pub use options::{ClientOptions, ServerOptions};
+pub use server::{Server, ServerBuilder, ServerStats, Spawn};
 pub use service::{Answer, AnswerFuture, BoxFuture, Call, IntoMethods, Method, Methods, Router, RunOn, number_of};
+pub use session::{CallId, NotStarted};
 pub use status::Status;
+pub use tuning::Tuning;
+pub use way::{UnknownWay, Way};
 
 // Generated code names this crate; that of the reflection service is inside it.
 #[cfg(feature = "reflection")]

@@ -15,7 +15,7 @@ use crate::status::Status;
 
 /// One call of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CallId {
+pub struct CallId {
     pub(crate) slot: u16,
     pub(crate) number: u32,
 }
@@ -43,7 +43,7 @@ pub(crate) struct ReplyBody<B> {
 
 /// The reason why a call was not started.
 #[derive(Debug)]
-pub(crate) enum NotStarted {
+pub enum NotStarted {
     /// All slots are taken, or the device is busy: try again after a poll.
     Full,
     /// It never will be.

@@ -3,7 +3,8 @@
 mod client;
 mod server;
 
-pub(crate) use client::{CallId, ClientSession, Finished, NewCall, NotStarted, ReplyBody};
+pub use client::{CallId, NotStarted};
+pub(crate) use client::{ClientSession, Finished, NewCall, ReplyBody};
 pub(crate) use server::{Arrived, ServerSession, ServerSessionCounters};
 
 /// Sizes on which both ends of a session agree.

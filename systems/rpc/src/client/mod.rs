@@ -1,0 +1,7 @@
+//! The client's side.
+
+mod connect;
+mod poll;
+
+pub(crate) use connect::random;
+pub use poll::{Client, ClientStats};

@@ -1,0 +1,229 @@
+//! The client that its program polls.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use longarm::Target;
+
+use crate::client::connect::connect;
+use crate::code::Executed;
+use crate::frame::take_metadata;
+use crate::options::ClientOptions;
+use crate::service::Method;
+use crate::session::{Body, CallId, ClientSession, Finished, NewCall, NotStarted};
+use crate::status::Status;
+use crate::verbs::{Port, PortEvent, VerbsLink};
+use crate::way::Way;
+
+/// Looks into memory between two looks into the completion queue, in the ways that poll memory.
+const LOOKS: u32 = 8;
+/// Time between two checks whether the connection still stands.
+const CHECK: Duration = Duration::from_millis(5);
+
+/// A client with one session, which its program polls. No other thread and no executor is involved.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use longarm_rpc::{Client, ClientOptions, Method};
+///
+/// const SAY: Method = Method::new("/echo.Echo/Say");
+/// # fn main() -> Result<(), longarm_rpc::Status> {
+/// let mut client = Client::connect("host:7471", &ClientOptions::default())?;
+/// let reply = client.call(SAY, b"hello", Duration::from_millis(10))?;
+/// assert_eq!(reply, "hello");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Client {
+    port: Port,
+    session: ClientSession<VerbsLink>,
+    way: Way,
+    why: String,
+    looks: u32,
+    checked: Instant,
+    stats: ClientStats,
+}
+
+/// Figures of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientStats {
+    /// Calls that were started.
+    pub started: u64,
+    /// Calls that ended with a reply of their handler.
+    pub ok: u64,
+    /// Calls that ended otherwise.
+    pub failed: u64,
+}
+
+impl Client {
+    /// Connects to the server at an address, a name with a port, or a [`Route`](longarm::Route).
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`](crate::Code::Unavailable) if nobody answers there,
+    /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition) if the way is forced and one side has it not.
+    pub fn connect(to: impl Into<Target>, options: &ClientOptions) -> Result<Client, Status> {
+        connect(to, options, false)
+    }
+
+    pub(super) fn new(port: Port, session: ClientSession<VerbsLink>, way: Way, why: String) -> Client {
+        let (looks, checked) = (0, Instant::now());
+        Client { port, session, way, why, looks, checked, stats: ClientStats::default() }
+    }
+
+    /// The way of its session.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// The reason why it is that way, in words.
+    pub fn reason(&self) -> &str {
+        &self.why
+    }
+
+    /// Its figures.
+    pub fn stats(&self) -> &ClientStats {
+        &self.stats
+    }
+
+    /// Calls that have not ended, those included that the caller has withdrawn and the server has not answered.
+    pub fn outstanding(&self) -> usize {
+        self.session.outstanding()
+    }
+
+    /// Sends a request. Its bytes may be used again at once.
+    ///
+    /// # Errors
+    /// [`NotStarted::Full`] if there are as many calls as the session may have: poll, then try again.
+    /// [`NotStarted::Refused`] if the session has ended, the message is too long or the deadline has passed.
+    pub fn start(&mut self, method: Method, body: &[u8], deadline: Option<Instant>) -> Result<CallId, NotStarted> {
+        self.start_encoded(method, 0, body, deadline)
+    }
+
+    pub(crate) fn start_encoded(
+        &mut self,
+        method: Method,
+        flags: u8,
+        body: &[u8],
+        deadline: Option<Instant>,
+    ) -> Result<CallId, NotStarted> {
+        let now = if deadline.is_some() { Instant::now() } else { self.checked };
+        let call = NewCall { method: method.number(), flags, deadline, body };
+        let started = self.session.start(&call, now);
+        self.stats.started += u64::from(started.is_ok());
+        started
+    }
+
+    /// Withdraws a call. Its handler does not run, unless it has begun. The call does not end in [`poll`](Client::poll).
+    pub fn cancel(&mut self, id: CallId) {
+        self.session.cancel(id);
+    }
+
+    /// Takes the calls that have ended, each with the bytes of its reply. Returns how many they are. Never waits.
+    pub fn poll(&mut self, mut ended: impl FnMut(CallId, Result<&[u8], Status>)) -> usize {
+        let mut count = 0;
+        while let Some(finished) = self.next() {
+            count += 1;
+            let Finished { id, result } = finished;
+            match result {
+                Err(status) => ended(id, Err(status)),
+                Ok(reply) => {
+                    let body = match &reply.body {
+                        Body::Short => self.session.body(),
+                        Body::Long(bytes) => bytes.as_ref(),
+                    };
+                    let start = take_metadata(reply.flags, body).map(|(_, start)| start);
+                    ended(id, start.map(|start| &body[start..]).ok_or_else(malformed));
+                }
+            }
+        }
+        count
+    }
+
+    /// Calls a method and waits for the reply. Polls all the time, so it is for programs that have nothing else to do.
+    ///
+    /// # Errors
+    /// The status of the call. Replies of other calls that arrive meanwhile are dropped.
+    pub fn call(&mut self, method: Method, body: &[u8], timeout: Duration) -> Result<Bytes, Status> {
+        let deadline = Instant::now() + timeout;
+        let id = loop {
+            match self.start(method, body, Some(deadline)) {
+                Ok(id) => break id,
+                Err(NotStarted::Refused(status)) => return Err(status),
+                Err(NotStarted::Full) => {
+                    self.poll(|_, _| ());
+                }
+            }
+        };
+        let mut result = None;
+        while result.is_none() {
+            self.poll(|ended, reply| {
+                if ended == id {
+                    result = Some(reply.map(Bytes::copy_from_slice));
+                }
+            });
+        }
+        result.unwrap_or_else(|| Err(malformed()))
+    }
+
+    /// The next call that has ended.
+    pub(crate) fn next(&mut self) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
+        self.looks += 1;
+        if self.looks >= LOOKS || self.session.carrier().wakes() {
+            self.looks = 0;
+            self.drive();
+        }
+        let finished = self.session.next(self.checked);
+        if let Some(finished) = &finished {
+            self.looks = 0;
+            match finished.result {
+                Ok(_) => self.stats.ok += 1,
+                Err(_) => self.stats.failed += 1,
+            }
+        }
+        finished
+    }
+
+    /// Drives the device, and hands its events to the session.
+    fn drive(&mut self) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.checked) >= CHECK && !self.session.link().is_connected() {
+            let why = self.session.link().end_reason();
+            self.session.on_down(&why);
+        }
+        self.checked = now;
+        loop {
+            match self.port.next() {
+                Ok(None) => return,
+                Ok(Some(event)) => self.on_event(event),
+                Err(error) => return self.session.on_down(&error.to_string()),
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: PortEvent) {
+        match event {
+            PortEvent::Imm(_, imm) => self.session.on_imm(imm),
+            PortEvent::Message(_, message) => self.session.on_message(&message),
+            PortEvent::Datagram(buffer) => self.port.put_datagram(buffer),
+            PortEvent::Sent(completion) => {
+                if let Some((tag, bytes)) = self.session.link().on_completion(completion) {
+                    self.session.on_read(tag, bytes);
+                }
+            }
+            PortEvent::Failed(_, why, completion) => {
+                let _ = self.session.link().on_completion(completion);
+                self.session.on_down(&why);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({}, {} outstanding)", self.way, self.outstanding())
+    }
+}
+
+fn malformed() -> Status {
+    Status::internal("the server sent malformed metadata").with_executed(Executed::Yes)
+}

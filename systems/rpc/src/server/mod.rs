@@ -1,0 +1,20 @@
+//! The server's side: listening, polling threads, handlers.
+//!
+//! ```text
+//!  acceptor ── connection ──► worker (polling thread) ── short handlers run here
+//!                                │      ▲
+//!                                ▼      │ replies, by the inbox
+//!                             executor, pool
+//! ```
+
+mod executor;
+mod inbox;
+mod opening;
+mod running;
+mod serving;
+mod sessions;
+mod wake;
+mod worker;
+
+pub use executor::Spawn;
+pub use running::{Server, ServerBuilder, ServerStats};

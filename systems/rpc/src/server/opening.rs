@@ -1,0 +1,152 @@
+//! Connections that are not yet sessions.
+
+use std::time::{Duration, Instant};
+
+use longarm::service::Uc;
+use longarm::{Connection, Qpn, Unconnected};
+
+use crate::client::random;
+use crate::code::Code;
+use crate::handshake::{Handshake, Hello, OfferedMemory, Ready, SessionSizes, Welcome};
+use crate::options::ServerOptions;
+use crate::session::{ServerSession, SessionLimits};
+use crate::session_memory::CarrierPlan;
+use crate::verbs::{LinkParts, PeerMemory, Port, VerbsArea, VerbsLink};
+use crate::way::Way;
+
+/// A client that has not finished its handshake by then is sent away.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection whose client has not said everything.
+pub(crate) struct Opening {
+    connection: Connection,
+    index: u32,
+    until: Instant,
+    welcomed: Option<Welcomed>,
+}
+
+/// The server's half of a session to be.
+struct Welcomed {
+    plan: CarrierPlan,
+    area: VerbsArea,
+    uc: Option<Unconnected<Uc>>,
+}
+
+/// The next step of an opening.
+pub(crate) enum Step {
+    /// The client has more to say.
+    Wait(Opening),
+    /// The session with this number begins.
+    Begin(u32, Box<ServerSession<VerbsLink>>),
+    /// There will be no session with this number: the client broke the rules, or the device refuses.
+    End(u32),
+}
+
+impl Opening {
+    pub(crate) fn new(connection: Connection, index: u32) -> Opening {
+        Opening { connection, index, until: Instant::now() + PATIENCE, welcomed: None }
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub(crate) fn qpn(&self) -> Qpn {
+        self.connection.qpn()
+    }
+
+    /// True if the client takes too long, or has gone.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        now >= self.until || !self.connection.is_connected()
+    }
+
+    /// Handles a message of the client.
+    pub(crate) fn on_message(self, port: &Port, options: &ServerOptions, message: &[u8]) -> Step {
+        match (Handshake::decode(message), self.welcomed.is_some()) {
+            (Some(Handshake::Hello(hello)), false) => self.welcome(port, options, &hello),
+            (Some(Handshake::Ready(ready)), true) => self.begin(port, options, &ready),
+            _ => Step::End(self.index),
+        }
+    }
+
+    fn welcome(mut self, port: &Port, options: &ServerOptions, hello: &Hello) -> Step {
+        if let Some((code, words)) = hello.objection() {
+            return self.refuse(port, code, words);
+        }
+        let sizes = hello.sizes.meet(&options.sizes());
+        let Some((way, why)) = choose(hello, options, &sizes, port) else {
+            let ways: Vec<&str> = hello.ways.iter().map(|way| way.name()).collect();
+            let words = format!("the server has none of the ways {}", ways.join(", "));
+            return self.refuse(port, Code::FailedPrecondition, words);
+        };
+        let plan = CarrierPlan { way, sizes, session: self.index, client_sleeps: hello.sleeps };
+        let made = plan.area(port.stores().domain()).and_then(|area| {
+            let uc = if way == Way::Herd { Some(port.uc().build()?) } else { None };
+            Ok((area, uc))
+        });
+        let (area, uc) = match made {
+            Ok(made) => made,
+            Err(error) => return self.refuse(port, Code::ResourceExhausted, error.to_string()),
+        };
+        let own = port.ud().filter(|_| matches!(way, Way::Herd | Way::Datagram)).map(|ud| ud.address_handle());
+        let memory = OfferedMemory::new(area.key(), None, uc.as_ref().map(Unconnected::connection_info), own);
+        let welcome = Welcome { way, why, sizes, session: self.index, token: random(), memory };
+        if !self.send(port, &Handshake::Welcome(welcome)) {
+            return Step::End(self.index);
+        }
+        self.welcomed = Some(Welcomed { plan, area, uc });
+        Step::Wait(self)
+    }
+
+    fn begin(mut self, port: &Port, options: &ServerOptions, ready: &Ready) -> Step {
+        let keys = ready.memory.keys().zip(self.welcomed.take());
+        let Some(((written, read), Welcomed { plan, area, uc })) = keys else {
+            return Step::End(self.index);
+        };
+        let Some(carrier) = plan.server() else {
+            return Step::End(self.index);
+        };
+        let uc = match (uc, ready.memory.uc()) {
+            (Some(uc), Some(info)) => uc.connect(&info).ok(),
+            _ => None,
+        };
+        if plan.way == Way::Herd && uc.is_none() {
+            return Step::End(self.index);
+        }
+        let parts = LinkParts {
+            qp: self.connection,
+            uc,
+            datagrams: port.ud().cloned().zip(ready.memory.ud()),
+            area,
+            read_area: None,
+            peer: PeerMemory { written, read },
+        };
+        let link = VerbsLink::new(parts, port.stores(), options.tuning);
+        let sizes = plan.sizes;
+        let limits = SessionLimits { slots: sizes.slots, max_message_bytes: sizes.max_message_bytes as usize };
+        Step::Begin(self.index, Box::new(ServerSession::new(link, carrier, limits)))
+    }
+
+    fn refuse(self, port: &Port, code: Code, words: String) -> Step {
+        self.send(port, &Handshake::refused(code, words.clone()));
+        // The connection stays until the client has read it, or its patience ends.
+        Step::Wait(self)
+    }
+
+    fn send(&self, port: &Port, message: &Handshake) -> bool {
+        let buffer = port.stores().filled(&[&message.encode()]);
+        buffer.is_some_and(|buffer| self.connection.send(buffer).post().is_ok())
+    }
+}
+
+/// The way for a client, and the reason.
+fn choose(hello: &Hello, options: &ServerOptions, sizes: &SessionSizes, port: &Port) -> Option<(Way, String)> {
+    let _ = sizes;
+    let serves = |way: Way| options.ways.contains(&way) && way.runs_on(port.device());
+    if hello.is_forced {
+        let way = hello.ways.iter().copied().find(|way| serves(*way))?;
+        return Some((way, "the client forces it".into()));
+    }
+    let way = [Way::Immediate, Way::Ring].into_iter().find(|way| hello.ways.contains(way) && serves(*way))?;
+    Some((way, "both have it".into()))
+}

@@ -1,0 +1,227 @@
+//! Building, running and ending a server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use longarm::{Listener, Target};
+
+use crate::options::ServerOptions;
+use crate::server::executor::{Executors, Spawn};
+use crate::server::inbox::{Inbox, ToWorker};
+use crate::server::serving::Serving;
+use crate::server::wake::Alarm;
+use crate::server::worker::{Worker, WorkerFigures};
+use crate::service::{BoxFuture, IntoMethods, Router};
+use crate::status::Status;
+use crate::verbs::{Port, PortSizes};
+
+/// The time for which the acceptor waits before it looks whether the server stops.
+const ACCEPT: Duration = Duration::from_millis(50);
+
+/// Services and settings of a server to be.
+///
+/// ```no_run
+/// use longarm_rpc::{Method, Methods, Server};
+///
+/// # fn main() -> Result<(), longarm_rpc::Status> {
+/// let echo = Methods::new("echo.Echo").direct(Method::new("/echo.Echo/Say"), |request, reply| {
+///     reply.extend_from_slice(request);
+///     Ok(())
+/// });
+/// let server = Server::builder().add_service(echo)?.bind("0.0.0.0:7471")?;
+/// println!("serving at {}", server.local_addr());
+/// server.wait();
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "`bind` starts the server"]
+#[derive(Default)]
+pub struct ServerBuilder {
+    router: Router,
+    options: ServerOptions,
+    spawn: Option<Spawn>,
+}
+
+impl ServerBuilder {
+    /// Adds a service.
+    ///
+    /// # Errors
+    /// If one of its methods is there already.
+    pub fn add_service(mut self, service: impl IntoMethods) -> Result<ServerBuilder, Status> {
+        self.router.add(service)?;
+        Ok(self)
+    }
+
+    /// Replaces the settings.
+    pub fn options(mut self, options: ServerOptions) -> ServerBuilder {
+        self.options = options;
+        self
+    }
+
+    /// Runs asynchronous handlers by this function, such as `move |future| drop(handle.spawn(future))` with a handle of tokio.
+    /// Without it the threads of the pool run them.
+    pub fn executor(mut self, spawn: impl Fn(BoxFuture<()>) + Send + Sync + 'static) -> ServerBuilder {
+        self.spawn = Some(Arc::new(spawn));
+        self
+    }
+
+    /// Listens at an address and starts the threads.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`](crate::Code::Unavailable) if the address is in use or no device's, or the system gives no
+    /// threads or memory.
+    pub fn bind(self, address: impl Into<Target>) -> Result<Server, Status> {
+        let listener = Listener::bind(address).map_err(unavailable)?;
+        let device = listener.open_device().map_err(unavailable)?;
+        let executors = Executors::new(self.spawn, self.options.pool_threads).map_err(unavailable)?;
+        let (router, options) = (Arc::new(self.router), Arc::new(self.options));
+        let mut workers = Vec::new();
+        for number in 0..options.threads.max(1) {
+            let receives = device.limits().max_srq_wr.min(4096);
+            let sizes = PortSizes { receives, datagrams: 1024, send_depth: 256 };
+            let port = Port::new(&device, sizes).map_err(unavailable)?;
+            let alarm = Alarm::new().map_err(unavailable)?;
+            let (inbox, receiver) = Inbox::new(&alarm);
+            let figures = Arc::new(WorkerFigures::default());
+            let serving = Serving {
+                router: Arc::clone(&router),
+                executors: executors.clone(),
+                inbox: inbox.clone(),
+                reply: Vec::new(),
+            };
+            let worker = Worker::new(port, Arc::clone(&options), serving, receiver, alarm, Arc::clone(&figures));
+            let thread = spawn_named(format!("rpc-poll-{number}"), move || worker.run())?;
+            workers.push(WorkerHandle { inbox, figures, thread: Some(thread) });
+        }
+        let local_addr = listener.local_addr();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let inboxes: Vec<Inbox> = workers.iter().map(|worker| worker.inbox.clone()).collect();
+        let until = Arc::clone(&stopping);
+        let acceptor = spawn_named("rpc-accept".into(), move || accept(&listener, &inboxes, &until))?;
+        Ok(Server { local_addr, workers, acceptor: Some(acceptor), stopping })
+    }
+}
+
+fn spawn_named(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Status> {
+    thread::Builder::new().name(name).spawn(run).map_err(unavailable)
+}
+
+/// Hands connections to the workers in turn.
+fn accept(listener: &Listener, inboxes: &[Inbox], stopping: &AtomicBool) {
+    let mut turn = 0;
+    while !stopping.load(Ordering::Acquire) {
+        if let Ok(incoming) = listener.incoming().wait(ACCEPT) {
+            inboxes[turn % inboxes.len()].send(ToWorker::Accept(Box::new(incoming)));
+            turn += 1;
+        }
+    }
+}
+
+struct WorkerHandle {
+    inbox: Inbox,
+    figures: Arc<WorkerFigures>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A server that runs. Dropping it ends all sessions at once.
+pub struct Server {
+    local_addr: SocketAddr,
+    workers: Vec<WorkerHandle>,
+    acceptor: Option<JoinHandle<()>>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// Figures of a server, since it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerStats {
+    /// Sessions now.
+    pub sessions: u64,
+    /// Sessions that began.
+    pub accepted: u64,
+    /// Requests that reached the server once.
+    pub requests: u64,
+    /// Requests that arrived again, and were not executed again. Of sessions that have ended.
+    pub repeated: u64,
+    /// Messages that no honest client sends. Of sessions that have ended.
+    pub malformed: u64,
+    /// Requests whose deadline had passed before their handler ran. Of sessions that have ended.
+    pub late: u64,
+    /// Requests that were withdrawn before their handler ran. Of sessions that have ended.
+    pub cancelled: u64,
+}
+
+impl Server {
+    /// Starts a server without services.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    /// The address at which it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Its figures.
+    pub fn stats(&self) -> ServerStats {
+        let sum = |figure: fn(&WorkerFigures) -> &std::sync::atomic::AtomicU64| {
+            self.workers.iter().map(|worker| figure(&worker.figures).load(Ordering::Relaxed)).sum()
+        };
+        ServerStats {
+            sessions: sum(|figures| &figures.sessions),
+            accepted: sum(|figures| &figures.accepted),
+            requests: sum(|figures| &figures.requests),
+            repeated: sum(|figures| &figures.repeated),
+            malformed: sum(|figures| &figures.malformed),
+            late: sum(|figures| &figures.late),
+            cancelled: sum(|figures| &figures.cancelled),
+        }
+    }
+
+    /// Waits until the server ends, which it does not by itself.
+    pub fn wait(mut self) {
+        for worker in &mut self.workers {
+            worker.thread.take().map(JoinHandle::join);
+        }
+    }
+
+    /// Takes no more requests, answers those that it has, and ends. Requests that still come are refused as not executed.
+    /// Returns true if all were answered within `timeout`; after that the server ends all the same.
+    pub fn shut_down(mut self, timeout: Duration) -> bool {
+        self.stop_accepting();
+        let until = Instant::now() + timeout;
+        self.workers.iter().for_each(|worker| worker.inbox.send(ToWorker::Drain));
+        let is_done = |worker: &WorkerHandle| worker.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        while !self.workers.iter().all(is_done) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.workers.iter().all(is_done)
+    }
+
+    fn stop_accepting(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        self.acceptor.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop_accepting();
+        for worker in &mut self.workers {
+            worker.inbox.send(ToWorker::Stop);
+            worker.thread.take().map(JoinHandle::join);
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Server({}, {} polling threads)", self.local_addr, self.workers.len())
+    }
+}
+
+fn unavailable(why: impl ToString) -> Status {
+    Status::unavailable(why.to_string()).with_executed(crate::code::Executed::No)
+}

@@ -1,0 +1,178 @@
+//! From a request to its handler, and from the handler to the reply.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use crate::code::{Code, Executed};
+use crate::frame::{put_metadata, take_metadata};
+use crate::message::Request;
+use crate::server::executor::Executors;
+use crate::server::inbox::{Inbox, SessionKey, ToWorker};
+use crate::service::{Answer, BoxFuture, DirectHandler, FutureHandler, Handler, Router, RunOn};
+use crate::session::{Arrived, Body, CallId, ServerSession};
+use crate::status::Status;
+use crate::verbs::VerbsLink;
+
+type Session = ServerSession<VerbsLink>;
+type SessionRequest = Arrived<<VerbsLink as crate::link::SessionLink>::Bytes>;
+
+/// The parts of a worker that handlers need.
+pub(crate) struct Serving {
+    pub(crate) router: std::sync::Arc<Router>,
+    pub(crate) executors: Executors,
+    pub(crate) inbox: Inbox,
+    /// The reply of a short handler, before it is sent.
+    pub(crate) reply: Vec<u8>,
+}
+
+impl Serving {
+    /// Runs the handler of a request, or refuses.
+    pub(crate) fn serve(&mut self, key: SessionKey, session: &mut Session, request: SessionRequest, now: Instant) {
+        let (id, deadline) = (request.id, request.deadline);
+        let late = deadline.map_or(now, |_| Instant::now());
+        if session.is_pointless(id, deadline, late) {
+            return;
+        }
+        match self.router.find(request.method) {
+            None => session.refuse(id, Code::Unimplemented, "the server has no such method", now),
+            Some((_, Handler::Direct(handler))) => {
+                let handler = std::sync::Arc::clone(handler);
+                self.run_direct(session, &*handler, request, now);
+            }
+            Some((_, Handler::Future(run_on, handler))) => {
+                let (run_on, handler) = (*run_on, std::sync::Arc::clone(handler));
+                self.run_future(key, session, run_on, &*handler, request, now);
+            }
+        }
+    }
+
+    fn run_direct(&mut self, session: &mut Session, handler: &DirectHandler, request: SessionRequest, now: Instant) {
+        let short = session.take_body();
+        let body = match &request.body {
+            Body::Short => &short[..],
+            Body::Long(bytes) => bytes.as_ref(),
+        };
+        self.reply.clear();
+        let reply = &mut self.reply;
+        let done = match take_metadata(request.flags, body) {
+            None => Err(malformed()),
+            Some((_, start)) => {
+                catch_unwind(AssertUnwindSafe(|| handler(&body[start..], reply))).unwrap_or_else(|_| Err(panicked()))
+            }
+        };
+        session.put_body(short);
+        match done {
+            Ok(()) => session.reply(request.id, (Code::Ok, Executed::Yes), 0, &self.reply, now),
+            Err(status) => reply_error(session, request.id, &status, now),
+        }
+    }
+
+    fn run_future(
+        &mut self,
+        key: SessionKey,
+        session: &mut Session,
+        run_on: RunOn,
+        handler: &FutureHandler,
+        request: SessionRequest,
+        now: Instant,
+    ) {
+        let Arrived { id, flags, deadline, body, .. } = request;
+        let body = match body {
+            Body::Short => {
+                let short = session.take_body();
+                let copy = Bytes::copy_from_slice(&short);
+                session.put_body(short);
+                copy
+            }
+            Body::Long(bytes) => Bytes::from_owner(bytes),
+        };
+        let Some((metadata, start)) = take_metadata(flags, &body) else {
+            return reply_error(session, id, &malformed(), now);
+        };
+        let request = Request::from_parts(body.slice(start..), metadata, deadline);
+        let made = catch_unwind(AssertUnwindSafe(|| handler(request)));
+        let Ok(mut future) = made else {
+            return reply_error(session, id, &panicked(), now);
+        };
+        if run_on == RunOn::Poller {
+            let first =
+                catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(Waker::noop()))));
+            match first {
+                Ok(Poll::Pending) => {}
+                Ok(Poll::Ready(answer)) => return self.reply_answer(session, id, answer, now),
+                Err(_) => return reply_error(session, id, &panicked(), now),
+            }
+        }
+        self.executors.run(run_on, report(future, key, id, self.inbox.clone()));
+    }
+
+    /// Sends the outcome of a handler.
+    pub(crate) fn reply_answer(&mut self, session: &mut Session, id: CallId, answer: Answer, now: Instant) {
+        let response = match answer {
+            Ok(response) => response,
+            Err(status) => return reply_error(session, id, &status, now),
+        };
+        let (message, metadata) = response.into_parts();
+        if metadata.is_empty() {
+            return session.reply(id, (Code::Ok, Executed::Yes), 0, &message, now);
+        }
+        if !metadata.is_encodable() {
+            return reply_error(session, id, &Status::internal("the handler's metadata are too long"), now);
+        }
+        self.reply.clear();
+        let flags = put_metadata(&metadata, &mut self.reply);
+        self.reply.extend_from_slice(&message);
+        session.reply(id, (Code::Ok, Executed::Yes), flags, &self.reply, now);
+    }
+}
+
+/// A future that tells the worker the outcome of a handler, also if that panics or is dropped.
+fn report(handler: BoxFuture<Answer>, key: SessionKey, id: CallId, inbox: Inbox) -> BoxFuture<()> {
+    let mut unanswered = Unanswered { key, id, inbox: Some(inbox) };
+    Box::pin(async move {
+        let answer = handler.await;
+        unanswered.answer(answer);
+    })
+}
+
+/// A request whose handler runs elsewhere. If that ends without an answer, this is the answer.
+struct Unanswered {
+    key: SessionKey,
+    id: CallId,
+    inbox: Option<Inbox>,
+}
+
+impl Unanswered {
+    fn answer(&mut self, answer: Answer) {
+        if let Some(inbox) = self.inbox.take() {
+            inbox.send(ToWorker::Reply(self.key, self.id, answer));
+        }
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.answer(Err(panicked()));
+    }
+}
+
+fn reply_error(session: &mut Session, id: CallId, status: &Status, now: Instant) {
+    let outcome = (not_ok(status.code()), status.executed());
+    session.reply(id, outcome, 0, status.message().as_bytes(), now);
+}
+
+/// An error with the code of success would look like a reply.
+fn not_ok(code: Code) -> Code {
+    if code == Code::Ok { Code::Unknown } else { code }
+}
+
+fn malformed() -> Status {
+    Status::invalid_argument("malformed metadata").with_executed(Executed::No)
+}
+
+fn panicked() -> Status {
+    Status::internal("the handler ended without an answer")
+}

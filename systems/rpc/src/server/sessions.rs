@@ -1,0 +1,132 @@
+//! The sessions of a polling thread.
+
+use std::collections::VecDeque;
+
+use longarm::Qpn;
+use rustc_hash::FxHashMap;
+
+use crate::server::inbox::SessionKey;
+use crate::session::ServerSession;
+use crate::verbs::VerbsLink;
+
+type Session = ServerSession<VerbsLink>;
+
+#[derive(Default)]
+struct SessionPlace {
+    generation: u32,
+    session: Option<Session>,
+    is_ready: bool,
+}
+
+/// Sessions by number, and by the numbers of their queue pairs.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    places: Vec<SessionPlace>,
+    free: Vec<u32>,
+    by_qpn: FxHashMap<Qpn, u32>,
+    /// Sessions whose memory is polled.
+    polled: Vec<u32>,
+    /// Sessions that have something to do.
+    ready: VecDeque<u32>,
+    count: usize,
+}
+
+impl Sessions {
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True if there is a session whose memory is polled.
+    pub(crate) fn poll_memory(&self) -> bool {
+        !self.polled.is_empty()
+    }
+
+    pub(crate) fn polled(&self) -> &[u32] {
+        &self.polled
+    }
+
+    /// A number for a session to be, which no other has.
+    pub(crate) fn next_index(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.places.push(SessionPlace::default());
+            self.places.len() as u32 - 1
+        })
+    }
+
+    /// Gives back the number of a session that has not come to be.
+    pub(crate) fn free_index(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    /// Adds a session under its number.
+    pub(crate) fn insert(&mut self, index: u32, mut session: Session) {
+        self.by_qpn.extend(session.link().qpns().map(|qpn| (qpn, index)));
+        if !session.carrier().wakes() {
+            self.polled.push(index);
+        }
+        self.places[index as usize].session = Some(session);
+        self.count += 1;
+        self.make_ready(index);
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Session> {
+        let place = self.places.get_mut(index as usize)?;
+        let session = place.session.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.by_qpn.retain(|_, other| *other != index);
+        self.polled.retain(|other| *other != index);
+        self.free.push(index);
+        self.count -= 1;
+        Some(session)
+    }
+
+    /// The session with that number and its key.
+    pub(crate) fn get(&mut self, index: u32) -> Option<(SessionKey, &mut Session)> {
+        let place = self.places.get_mut(index as usize)?;
+        let key = SessionKey { index, generation: place.generation };
+        Some((key, place.session.as_mut()?))
+    }
+
+    /// The session with that key, if it is still the same.
+    pub(crate) fn find(&mut self, key: SessionKey) -> Option<&mut Session> {
+        self.get(key.index).filter(|(current, _)| *current == key).map(|(_, session)| session)
+    }
+
+    /// True if there is a session with this queue pair.
+    pub(crate) fn has(&self, qpn: Qpn) -> bool {
+        self.by_qpn.contains_key(&qpn)
+    }
+
+    /// Does something with the session of a queue pair, which has work afterwards.
+    pub(crate) fn with(&mut self, qpn: Qpn, change: impl FnOnce(&mut Session)) {
+        let Some(index) = self.by_qpn.get(&qpn).copied() else {
+            return;
+        };
+        if let Some((_, session)) = self.get(index) {
+            change(session);
+            self.make_ready(index);
+        }
+    }
+
+    /// The session has something to do.
+    pub(crate) fn make_ready(&mut self, index: u32) {
+        if let Some(place) = self.places.get_mut(index as usize)
+            && !std::mem::replace(&mut place.is_ready, true)
+        {
+            self.ready.push_back(index);
+        }
+    }
+
+    /// The next session that has something to do.
+    pub(crate) fn next_ready(&mut self) -> Option<u32> {
+        let index = self.ready.pop_front()?;
+        self.places[index as usize].is_ready = false;
+        Some(index)
+    }
+
+    /// The numbers of all sessions.
+    pub(crate) fn indices(&self) -> Vec<u32> {
+        let places = self.places.iter().enumerate();
+        places.filter(|(_, place)| place.session.is_some()).map(|(index, _)| index as u32).collect()
+    }
+}

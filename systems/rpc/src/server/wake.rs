@@ -1,0 +1,66 @@
+//! Waking a polling thread that sleeps.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+/// A descriptor that other threads make readable.
+pub(crate) struct Alarm {
+    descriptor: OwnedFd,
+    rung: AtomicBool,
+}
+
+impl Alarm {
+    /// # Errors
+    /// If the system has no descriptor for it.
+    pub(crate) fn new() -> std::io::Result<Arc<Alarm>> {
+        let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Arc::new(Alarm { descriptor, rung: AtomicBool::new(false) }))
+    }
+
+    /// Wakes the thread, now or when it would sleep next.
+    pub(crate) fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// True if it was rung since the last time. The caller looks for work afterwards.
+    pub(crate) fn take(&self) -> bool {
+        if !self.rung.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.descriptor, &mut count);
+        self.rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// Sleeps until it is rung, the other descriptor is readable, or the time is over.
+    pub(crate) fn sleep(&self, other: BorrowedFd<'_>, longest: Duration) {
+        let mut descriptors =
+            [PollFd::new(&self.descriptor, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
+        let time = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: i64::from(longest.subsec_nanos()) };
+        // A signal ends the sleep early, and the caller looks around.
+        let _ = poll(&mut descriptors, Some(&time));
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ring();
+    }
+}

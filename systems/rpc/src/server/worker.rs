@@ -1,0 +1,356 @@
+//! A polling thread: connections, sessions, and their requests.
+
+use std::future::Future;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use longarm::{Connecting, Incoming, QpBuilder, Qpn};
+use rustc_hash::FxHashMap;
+
+use crate::options::ServerOptions;
+use crate::server::inbox::ToWorker;
+use crate::server::opening::{Opening, Step};
+use crate::server::serving::Serving;
+use crate::server::sessions::Sessions;
+use crate::server::wake::Alarm;
+use crate::session::ServerSession;
+use crate::verbs::{Port, PortEvent, VerbsLink};
+
+/// Time between two looks at things that have no event: deadlines of handshakes, connections that have ended.
+const HOUSEKEEPING: Duration = Duration::from_millis(5);
+/// Looks at sessions between two looks into the completion queue, while sessions poll memory.
+const LOOKS: u32 = 8;
+/// Requests that are taken from one session before the others have their turn.
+const TURN: usize = 32;
+/// Naps of a thread that polls memory, from the first to the longest.
+const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
+/// The longest sleep of a thread that completions wake.
+const SLEEP: Duration = Duration::from_millis(100);
+
+/// Figures of a worker, for other threads.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerFigures {
+    pub(crate) sessions: AtomicU64,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) repeated: AtomicU64,
+    pub(crate) malformed: AtomicU64,
+    pub(crate) late: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
+}
+
+/// One polling thread.
+pub(crate) struct Worker {
+    port: Port,
+    options: Arc<ServerOptions>,
+    serving: Serving,
+    inbox: Receiver<ToWorker>,
+    alarm: Arc<Alarm>,
+    figures: Arc<WorkerFigures>,
+    connecting: Vec<Pin<Box<Connecting<QpBuilder>>>>,
+    opening: FxHashMap<Qpn, Opening>,
+    /// Messages of connections that the connection manager has not reported yet.
+    early: Vec<(Qpn, Vec<u8>)>,
+    sessions: Sessions,
+    draining: bool,
+    stopped: bool,
+    nap: Duration,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        port: Port,
+        options: Arc<ServerOptions>,
+        serving: Serving,
+        inbox: Receiver<ToWorker>,
+        alarm: Arc<Alarm>,
+        figures: Arc<WorkerFigures>,
+    ) -> Worker {
+        Worker {
+            port,
+            options,
+            serving,
+            inbox,
+            alarm,
+            figures,
+            connecting: Vec::new(),
+            opening: FxHashMap::default(),
+            early: Vec::new(),
+            sessions: Sessions::default(),
+            draining: false,
+            stopped: false,
+            nap: NAPS.0,
+        }
+    }
+
+    /// Serves until the server stops.
+    pub(crate) fn run(mut self) {
+        let (mut now, mut looks) = (Instant::now(), 0);
+        let (mut busy_at, mut kept_at) = (now, now);
+        while !self.stopped {
+            looks += 1;
+            let mut progress = self.serve_polled(now);
+            if looks >= LOOKS || !self.sessions.poll_memory() {
+                looks = 0;
+                now = Instant::now();
+                progress |= self.serve_events(now);
+                progress |= self.alarm.take() && self.read_inbox(now);
+                if now.duration_since(kept_at) >= HOUSEKEEPING {
+                    kept_at = now;
+                    self.keep_house(now);
+                }
+            }
+            if progress {
+                busy_at = now;
+                self.nap = NAPS.0;
+            } else if looks == 0 && now.duration_since(busy_at) >= self.options.spin {
+                self.sleep();
+                now = Instant::now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Looks into the memory of the sessions that are polled.
+    fn serve_polled(&mut self, now: Instant) -> bool {
+        let mut progress = false;
+        for at in 0..self.sessions.polled().len() {
+            let index = self.sessions.polled()[at];
+            progress |= self.serve(index, now);
+        }
+        progress
+    }
+
+    /// Takes completions, and serves the sessions that they are of.
+    fn serve_events(&mut self, now: Instant) -> bool {
+        let mut progress = false;
+        loop {
+            match self.port.next() {
+                Ok(None) => break,
+                Ok(Some(event)) => self.on_event(event, now),
+                // The device has lost completions, or the process was forked: no session can go on.
+                Err(_) => {
+                    self.stopped = true;
+                    return true;
+                }
+            }
+            progress = true;
+        }
+        while let Some(index) = self.sessions.next_ready() {
+            progress |= self.serve(index, now);
+        }
+        progress
+    }
+
+    fn on_event(&mut self, event: PortEvent, now: Instant) {
+        let _ = now;
+        match event {
+            PortEvent::Imm(qpn, imm) => self.sessions.with(qpn, |session| session.on_imm(imm)),
+            PortEvent::Message(qpn, message) => match self.opening.remove(&qpn) {
+                Some(opening) => self.open(opening, &message),
+                None if self.sessions.has(qpn) => self.sessions.with(qpn, |session| session.on_message(&message)),
+                // An honest client sends one message before it hears of us.
+                None if self.early.len() < self.connecting.len() => self.early.push((qpn, message)),
+                None => {}
+            },
+            PortEvent::Datagram(buffer) => self.port.put_datagram(buffer),
+            PortEvent::Sent(completion) => self.sessions.with(completion.qpn(), |session| {
+                if let Some((tag, bytes)) = session.link().on_completion(completion) {
+                    session.on_read(tag, bytes);
+                }
+            }),
+            PortEvent::Failed(qpn, why, completion) => {
+                if let Some(opening) = self.opening.remove(&qpn) {
+                    self.sessions.free_index(opening.index());
+                }
+                self.sessions.with(qpn, |session| {
+                    let _ = session.link().on_completion(completion);
+                    session.on_down(&why);
+                });
+            }
+        }
+    }
+
+    /// Serves a session; returns whether there was anything to do.
+    fn serve(&mut self, index: u32, now: Instant) -> bool {
+        let Some((key, session)) = self.sessions.get(index) else {
+            return false;
+        };
+        let mut served = 0;
+        while served < TURN
+            && let Some(request) = session.next(now)
+        {
+            served += 1;
+            self.serving.serve(key, session, request, now);
+        }
+        let is_over = session.ended().is_some();
+        if served == TURN {
+            self.sessions.make_ready(index);
+        }
+        self.figures.requests.fetch_add(served as u64, Ordering::Relaxed);
+        if is_over {
+            self.close(index);
+        }
+        served > 0 || is_over
+    }
+
+    fn read_inbox(&mut self, now: Instant) -> bool {
+        let mut progress = false;
+        loop {
+            match self.inbox.try_recv() {
+                Ok(ToWorker::Accept(incoming)) => self.accept(*incoming),
+                Ok(ToWorker::Reply(key, id, answer)) => {
+                    if let Some(session) = self.sessions.find(key) {
+                        self.serving.reply_answer(session, id, answer, now);
+                    }
+                }
+                Ok(ToWorker::Drain) => self.drain(),
+                Ok(ToWorker::Stop) | Err(TryRecvError::Disconnected) => self.stopped = true,
+                Err(TryRecvError::Empty) => break,
+            }
+            progress = true;
+            if self.stopped {
+                break;
+            }
+        }
+        self.poll_connecting();
+        progress
+    }
+
+    fn accept(&mut self, incoming: Incoming) {
+        let is_full = self.sessions.len() + self.opening.len() + self.connecting.len() >= self.options.max_sessions;
+        if is_full || self.draining {
+            let _ = incoming.reject(if is_full { b"the server is full" } else { b"the server is shutting down" });
+            return;
+        }
+        self.connecting.push(Box::pin(incoming.accept(self.port.rc(), b"")));
+    }
+
+    fn poll_connecting(&mut self) {
+        let waker = Waker::from(Arc::clone(&self.alarm));
+        let mut task = Context::from_waker(&waker);
+        let mut at = 0;
+        while at < self.connecting.len() {
+            match self.connecting[at].as_mut().poll(&mut task) {
+                Poll::Pending => at += 1,
+                Poll::Ready(connected) => {
+                    drop(self.connecting.swap_remove(at));
+                    if let Ok(connection) = connected {
+                        let opening = Opening::new(connection, self.sessions.next_index());
+                        self.begin_opening(opening);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_opening(&mut self, opening: Opening) {
+        let qpn = opening.qpn();
+        match self.early.iter().position(|(early, _)| *early == qpn) {
+            None => drop(self.opening.insert(qpn, opening)),
+            Some(at) => {
+                let (_, message) = self.early.swap_remove(at);
+                self.open(opening, &message);
+            }
+        }
+        if self.connecting.is_empty() {
+            self.early.clear();
+        }
+    }
+
+    fn open(&mut self, opening: Opening, message: &[u8]) {
+        match opening.on_message(&self.port, &self.options, message) {
+            Step::Wait(opening) => drop(self.opening.insert(opening.qpn(), opening)),
+            Step::Begin(index, session) => self.begin(index, *session),
+            Step::End(index) => {
+                self.sessions.free_index(index);
+                self.figures.malformed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn begin(&mut self, index: u32, mut session: ServerSession<VerbsLink>) {
+        if self.draining {
+            session.drain();
+        }
+        self.sessions.insert(index, session);
+        self.figures.accepted.fetch_add(1, Ordering::Relaxed);
+        self.figures.sessions.store(self.sessions.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Ends a session: the connection is closed and its memory freed.
+    fn close(&mut self, index: u32) {
+        let Some(mut session) = self.sessions.remove(index) else {
+            return;
+        };
+        session.link().disconnect();
+        let counters = session.counters();
+        let figures = &self.figures;
+        for (figure, count) in [
+            (&figures.repeated, counters.repeated),
+            (&figures.malformed, counters.malformed),
+            (&figures.late, counters.late),
+            (&figures.cancelled, counters.cancelled),
+        ] {
+            figure.fetch_add(count, Ordering::Relaxed);
+        }
+        figures.sessions.store(self.sessions.len() as u64, Ordering::Relaxed);
+    }
+
+    fn keep_house(&mut self, now: Instant) {
+        for (_, opening) in self.opening.extract_if(|_, opening| opening.is_over(now)) {
+            self.sessions.free_index(opening.index());
+        }
+        for index in self.sessions.indices() {
+            if let Some((_, session)) = self.sessions.get(index) {
+                if session.ended().is_none() && !session.link().is_connected() {
+                    let why = session.link().end_reason();
+                    session.on_down(&why);
+                }
+                if session.ended().is_some() || (self.draining && session.is_quiet()) {
+                    self.close(index);
+                } else {
+                    // What the device had no place for is tried again.
+                    self.sessions.make_ready(index);
+                }
+            }
+        }
+        if self.draining && self.sessions.len() == 0 && self.opening.is_empty() {
+            self.stopped = true;
+        }
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        self.connecting.clear();
+        for index in self.sessions.indices() {
+            if let Some((_, session)) = self.sessions.get(index) {
+                session.drain();
+            }
+            self.sessions.make_ready(index);
+        }
+    }
+
+    /// Sleeps until a completion or a message of another thread wakes it, or naps if memory has to be polled.
+    fn sleep(&mut self) {
+        let longest = if self.sessions.poll_memory() {
+            let nap = self.nap;
+            self.nap = (nap * 2).min(NAPS.1);
+            nap
+        } else if self.draining || !self.opening.is_empty() {
+            HOUSEKEEPING
+        } else {
+            SLEEP
+        };
+        if self.port.arm().is_ok() && !self.port.has_event().unwrap_or(true) {
+            self.alarm.sleep(self.port.channel().as_fd(), longest);
+            while self.port.channel().next_event().is_some() {}
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Settings of the verbs below a session.
+
+/// Choices that the literature discusses and that a benchmark turns. The defaults are those that this project's own
+/// measurements favour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Every how many requests of a send queue one has a completion of its own: 1 to 64.
+    pub signal_every: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { signal_every: 16 }
+    }
+}

@@ -1,0 +1,245 @@
+//! A session's link over queue pairs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use longarm::service::Uc;
+use longarm::{
+    AddressHandle, Buffer, Completion, Connection, Lend, Qpn, QueuePair, RemoteKey, Ticket, UdQueuePair, Work,
+};
+
+use crate::link::{LinkBusy, SessionLink};
+use crate::tuning::Tuning;
+use crate::verbs::area::VerbsArea;
+use crate::verbs::stores::{BLOCK_BYTES, Block, ExposedPiece, ExposedPool, ReadBytes, Stores};
+
+/// The queue pairs and the memory of one session.
+pub(crate) struct VerbsLink {
+    qp: Connection,
+    rc: PostedSends,
+    /// The unreliable connection that carries WRITEs, where the way has one.
+    uc: Option<(QueuePair<Uc>, PostedSends)>,
+    /// The endpoint that sends datagrams, and the peer's.
+    datagrams: Option<(Arc<UdQueuePair>, AddressHandle)>,
+    stores: Arc<Stores>,
+    exposed: Arc<ExposedPool>,
+    area: VerbsArea,
+    read_area: Option<VerbsArea>,
+    peer: PeerMemory,
+    /// READs that the device has, and their tags.
+    reads: Vec<(Ticket, u64)>,
+    tuning: Tuning,
+}
+
+/// The peer's memory for this session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerMemory {
+    pub(crate) written: RemoteKey,
+    pub(crate) read: Option<RemoteKey>,
+}
+
+/// The parts of a link that the handshake has made.
+pub(crate) struct LinkParts {
+    pub(crate) qp: Connection,
+    pub(crate) uc: Option<QueuePair<Uc>>,
+    pub(crate) datagrams: Option<(Arc<UdQueuePair>, AddressHandle)>,
+    pub(crate) area: VerbsArea,
+    pub(crate) read_area: Option<VerbsArea>,
+    pub(crate) peer: PeerMemory,
+}
+
+/// The requests of one send queue that have no completion yet, in order: the blocks that they hold.
+#[derive(Default)]
+struct PostedSends {
+    blocks: VecDeque<Option<Block>>,
+    unsignaled: u32,
+}
+
+impl PostedSends {
+    /// Notes a request; returns whether it is to have a completion of its own.
+    fn signals(&mut self, tuning: &Tuning) -> bool {
+        self.unsignaled += 1;
+        let signals = self.unsignaled >= tuning.signal_every;
+        if signals {
+            self.unsignaled = 0;
+        }
+        signals
+    }
+}
+
+impl VerbsLink {
+    pub(crate) fn new(parts: LinkParts, stores: &Arc<Stores>, tuning: Tuning) -> VerbsLink {
+        VerbsLink {
+            qp: parts.qp,
+            rc: PostedSends::default(),
+            uc: parts.uc.map(|uc| (uc, PostedSends::default())),
+            datagrams: parts.datagrams,
+            stores: Arc::clone(stores),
+            exposed: ExposedPool::new(stores.domain()),
+            area: parts.area,
+            read_area: parts.read_area,
+            peer: parts.peer,
+            reads: Vec::new(),
+            tuning,
+        }
+    }
+
+    /// False if the connection has ended.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.qp.is_connected()
+    }
+
+    /// The reason why the connection has ended.
+    pub(crate) fn end_reason(&self) -> String {
+        let failure = self.qp.failure().map(|reason| reason.to_string());
+        failure.unwrap_or_else(|| format!("{} has ended the connection", self.qp.peer_addr()))
+    }
+
+    /// Ends the connection. The peer learns it.
+    pub(crate) fn disconnect(&self) {
+        self.qp.disconnect();
+    }
+
+    pub(crate) fn peer_addr(&self) -> std::net::SocketAddr {
+        self.qp.peer_addr()
+    }
+
+    /// The numbers of its queue pairs, whose completions come to [`on_completion`](VerbsLink::on_completion).
+    pub(crate) fn qpns(&self) -> impl Iterator<Item = Qpn> {
+        [Some(self.qp.qpn()), self.uc.as_ref().map(|(qp, _)| qp.qpn())].into_iter().flatten()
+    }
+
+    /// Takes back what a completed send request held; a READ's tag and bytes for the session.
+    pub(crate) fn on_completion(&mut self, completion: Completion) -> Option<(u64, Option<ReadBytes>)> {
+        let posted = match &mut self.uc {
+            Some((uc, posted)) if uc.qpn() == completion.qpn() => posted,
+            _ => &mut self.rc,
+        };
+        if let Some(Some(block)) = posted.blocks.pop_front() {
+            self.stores.unstage(block);
+        }
+        let ticket = completion.ticket();
+        let is_ok = completion.is_ok();
+        let Some(at) = self.reads.iter().position(|(read, _)| *read == ticket) else {
+            completion.into_buffers().into_iter().for_each(|buffer| self.stores.put_buffer(buffer));
+            return None;
+        };
+        let (_, tag) = self.reads.swap_remove(at);
+        let buffer = completion.into_buffer().filter(|_| is_ok);
+        Some((tag, buffer.map(|buffer| ReadBytes::new(buffer, &self.stores))))
+    }
+
+    fn write_parts(&mut self, at: u64, parts: &[&[u8]], imm: Option<u32>) -> Result<(), LinkBusy> {
+        let len_bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let key = self.peer.written.at(at, len_bytes as u64).map_err(|_| LinkBusy)?;
+        if len_bytes as u64 <= BLOCK_BYTES {
+            let (block, slice) = self.stores.stage(parts).ok_or(LinkBusy)?;
+            return self.post_write(slice, &key, imm, Some(block));
+        }
+        let buffer = self.stores.filled(parts).ok_or(LinkBusy)?;
+        self.post_write(buffer, &key, imm, None)
+    }
+
+    fn post_write<B: Lend>(
+        &mut self,
+        bytes: B,
+        key: &RemoteKey,
+        imm: Option<u32>,
+        block: Option<Block>,
+    ) -> Result<(), LinkBusy> {
+        let stores = &self.stores;
+        let posted = match (&mut self.uc, imm) {
+            (Some((uc, posted)), _) => {
+                let work = uc.write(bytes, key);
+                post(work, posted, block, &self.tuning)
+            }
+            (None, None) => post(self.qp.write(bytes, key), &mut self.rc, block, &self.tuning),
+            (None, Some(imm)) => post(self.qp.write_with_imm(bytes, key, imm), &mut self.rc, block, &self.tuning),
+        };
+        posted.map(|_| ()).map_err(|lost| {
+            block.into_iter().for_each(|block| stores.unstage(block));
+            lost.into_iter().for_each(|buffer| stores.put_buffer(buffer));
+            LinkBusy
+        })
+    }
+}
+
+/// Posts a request; gives its buffers back if the device does not take it.
+fn post<T: longarm::Outcome>(
+    work: Work<'_, T>,
+    posted: &mut PostedSends,
+    block: Option<Block>,
+    tuning: &Tuning,
+) -> Result<Ticket, Vec<Buffer>> {
+    let result = if posted.signals(tuning) { work.post() } else { work.unsignaled().post() };
+    match result {
+        Ok(ticket) => {
+            posted.blocks.push_back(block);
+            Ok(ticket)
+        }
+        Err(failure) => Err(failure.into_buffer().into_iter().collect()),
+    }
+}
+
+impl SessionLink for VerbsLink {
+    type Bytes = ReadBytes;
+    type Exposed = ExposedPiece;
+    type Area = VerbsArea;
+
+    fn write(&mut self, at: u64, parts: &[&[u8]]) -> Result<(), LinkBusy> {
+        self.write_parts(at, parts, None)
+    }
+
+    fn write_with_imm(&mut self, at: u64, parts: &[&[u8]], imm: u32) -> Result<(), LinkBusy> {
+        self.write_parts(at, parts, Some(imm))
+    }
+
+    fn read(&mut self, from: &RemoteKey, tag: u64) -> Result<(), LinkBusy> {
+        let buffer = self.stores.buffer(from.len_bytes() as usize).ok_or(LinkBusy)?;
+        match self.qp.read(buffer, from).post() {
+            Ok(ticket) => {
+                self.rc.blocks.push_back(None);
+                self.rc.unsignaled = 0;
+                self.reads.push((ticket, tag));
+                Ok(())
+            }
+            Err(failure) => {
+                failure.into_buffer().into_iter().for_each(|buffer| self.stores.put_buffer(buffer));
+                Err(LinkBusy)
+            }
+        }
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<(), LinkBusy> {
+        let buffer = self.stores.filled(&[message]).ok_or(LinkBusy)?;
+        post(self.qp.send(buffer), &mut self.rc, None, &self.tuning).map(|_| ()).map_err(|lost| {
+            lost.into_iter().for_each(|buffer| self.stores.put_buffer(buffer));
+            LinkBusy
+        })
+    }
+
+    fn datagram(&mut self, parts: &[&[u8]]) -> Result<(), LinkBusy> {
+        let (ud, to) = self.datagrams.as_ref().ok_or(LinkBusy)?;
+        let buffer = self.stores.filled(parts).ok_or(LinkBusy)?;
+        ud.send_to(buffer, to).unsignaled().post().map(|_| ()).map_err(|failure| {
+            failure.into_buffer().into_iter().for_each(|buffer| self.stores.put_buffer(buffer));
+            LinkBusy
+        })
+    }
+
+    fn expose(&mut self, parts: &[&[u8]]) -> Result<(ExposedPiece, RemoteKey), LinkBusy> {
+        self.exposed.expose(parts).ok_or(LinkBusy)
+    }
+
+    fn area(&self) -> &VerbsArea {
+        &self.area
+    }
+
+    fn read_area(&self) -> Option<&VerbsArea> {
+        self.read_area.as_ref()
+    }
+
+    fn peer_read_key(&self, at: u64, len_bytes: u64) -> Option<RemoteKey> {
+        self.peer.read?.at(at, len_bytes).ok()
+    }
+}

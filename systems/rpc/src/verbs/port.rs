@@ -1,0 +1,185 @@
+//! A port: what one thread polls for all its sessions. One completion queue, receive buffers for all connections, and an
+//! endpoint for datagrams.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use longarm::{
+    Buffer, Completion, CompletionChannel, CompletionOp, CompletionQueue, CqError, Device, ProtectionDomain, QpBuilder,
+    Qpn, ResourceError, SharedReceiveQueue, UdQueuePair,
+};
+
+use crate::verbs::stores::Stores;
+
+/// The longest message over a connection itself: those of the handshake.
+pub(crate) const MESSAGE_BYTES: usize = 2048;
+/// Completions that are taken at a time.
+const BATCH: usize = 64;
+
+/// Sizes of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortSizes {
+    /// Receive buffers that all connections share.
+    pub(crate) receives: u32,
+    /// Receive buffers for datagrams; zero if there is no endpoint.
+    pub(crate) datagrams: u32,
+    /// Requests that a send queue holds.
+    pub(crate) send_depth: u32,
+}
+
+/// The verbs objects of one polling thread.
+pub(crate) struct Port {
+    device: Device,
+    channel: CompletionChannel,
+    cq: CompletionQueue,
+    srq: SharedReceiveQueue,
+    ud: Option<Arc<UdQueuePair>>,
+    stores: Arc<Stores>,
+    sizes: PortSizes,
+    done: VecDeque<Completion>,
+    batch: Vec<Completion>,
+}
+
+/// Something that has happened on a queue pair.
+pub(crate) enum PortEvent {
+    /// Immediate data has come.
+    Imm(Qpn, u32),
+    /// A message has come over a connection.
+    Message(Qpn, Vec<u8>),
+    /// A datagram has come: to be given back with [`Port::put_datagram`].
+    Datagram(Buffer),
+    /// A send request is done.
+    Sent(Completion),
+    /// A send request failed, and so did its queue pair.
+    Failed(Qpn, String, Completion),
+}
+
+impl Port {
+    pub(crate) fn new(device: &Device, sizes: PortSizes) -> Result<Port, ResourceError> {
+        let domain = device.protection_domain()?;
+        let channel = device.completion_channel()?;
+        let cq = device.completion_queue_on(&channel)?;
+        let srq = domain.shared_receive_queue(&cq, sizes.receives)?;
+        for buffer in domain.allocate(sizes.receives as usize * MESSAGE_BYTES)?.split_into(MESSAGE_BYTES) {
+            let _ = srq.recv(buffer).post();
+        }
+        let mut port = Port {
+            device: device.clone(),
+            channel,
+            cq,
+            srq,
+            ud: None,
+            stores: Arc::new(Stores::new(&domain)),
+            sizes,
+            done: VecDeque::with_capacity(BATCH),
+            batch: Vec::with_capacity(BATCH),
+        };
+        if sizes.datagrams > 0 && device.capabilities().ud {
+            port.ud = Some(Arc::new(port.endpoint(&domain)?));
+        }
+        Ok(port)
+    }
+
+    fn endpoint(&self, domain: &ProtectionDomain) -> Result<UdQueuePair, ResourceError> {
+        let ud = domain.ud(&self.cq).recv_depth(self.sizes.datagrams).send_depth(self.sizes.send_depth).build()?;
+        let len_bytes = ud.max_message_bytes() as usize;
+        for buffer in domain.allocate(self.sizes.datagrams as usize * len_bytes)?.split_into(len_bytes) {
+            let _ = ud.recv(buffer).post();
+        }
+        Ok(ud)
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn channel(&self) -> &CompletionChannel {
+        &self.channel
+    }
+
+    pub(crate) fn stores(&self) -> &Arc<Stores> {
+        &self.stores
+    }
+
+    /// The endpoint for datagrams, where the device has them.
+    pub(crate) fn ud(&self) -> Option<&Arc<UdQueuePair>> {
+        self.ud.as_ref()
+    }
+
+    /// Starts a reliable connection of this port.
+    pub(crate) fn rc(&self) -> QpBuilder {
+        let depth = self.sizes.send_depth;
+        self.stores.domain().rc(&self.cq).send_depth(depth).shared_receive_queue(&self.srq).inline_bytes(0)
+    }
+
+    /// Starts an unreliable connection, for WRITEs only.
+    pub(crate) fn uc(&self) -> QpBuilder<longarm::service::Uc> {
+        self.stores.domain().uc(&self.cq).send_depth(self.sizes.send_depth).recv_depth(1).inline_bytes(0)
+    }
+
+    /// Asks for an event on the [`channel`](Port::channel) at the next completion.
+    pub(crate) fn arm(&self) -> Result<(), CqError> {
+        self.cq.arm()
+    }
+
+    /// True if [`next`](Port::next) has something to look at.
+    pub(crate) fn has_event(&mut self) -> Result<bool, CqError> {
+        if self.done.is_empty() {
+            self.cq.poll(&mut self.batch, BATCH)?;
+            self.done.extend(self.batch.drain(..));
+        }
+        Ok(!self.done.is_empty())
+    }
+
+    /// The next event. Looks into the completion queue only when all events that were there have been taken.
+    pub(crate) fn next(&mut self) -> Result<Option<PortEvent>, CqError> {
+        self.has_event()?;
+        while let Some(completion) = self.done.pop_front() {
+            if let Some(event) = self.sort(completion) {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    fn sort(&mut self, completion: Completion) -> Option<PortEvent> {
+        let qpn = completion.qpn();
+        let is_datagram = self.ud.as_ref().is_some_and(|ud| ud.qpn() == qpn);
+        match (completion.op(), completion.error()) {
+            (CompletionOp::Recv | CompletionOp::RecvWriteImm, Some(_)) => {
+                // Flushed: the connection has ended, or the port does.
+                completion.into_buffer().into_iter().for_each(|buffer| self.receive(buffer));
+                None
+            }
+            (CompletionOp::Recv, None) if is_datagram => completion.into_buffer().map(PortEvent::Datagram),
+            (CompletionOp::Recv, None) => {
+                let buffer = completion.into_buffer()?;
+                let message = buffer.to_vec();
+                self.receive(buffer);
+                Some(PortEvent::Message(qpn, message))
+            }
+            (CompletionOp::RecvWriteImm, None) => {
+                let imm = completion.imm()?;
+                completion.into_buffer().into_iter().for_each(|buffer| self.receive(buffer));
+                Some(PortEvent::Imm(qpn, imm))
+            }
+            (_, _) if is_datagram => {
+                completion.into_buffers().into_iter().for_each(|buffer| self.stores.put_buffer(buffer));
+                None
+            }
+            (_, None) => Some(PortEvent::Sent(completion)),
+            (_, Some(error)) => Some(PortEvent::Failed(qpn, error.to_string(), completion)),
+        }
+    }
+
+    fn receive(&self, buffer: Buffer) {
+        let _ = self.srq.recv(buffer).post();
+    }
+
+    /// Posts the buffer of a datagram again.
+    pub(crate) fn put_datagram(&self, buffer: Buffer) {
+        if let Some(ud) = &self.ud {
+            let _ = ud.recv(buffer).post();
+        }
+    }
+}
