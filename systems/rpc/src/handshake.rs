@@ -65,7 +65,7 @@ impl SessionSizes {
 
 /// A message of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Handshake {
+pub(crate) enum SessionMessage {
     Hello(Hello),
     Welcome(Welcome),
     /// The server makes no session.
@@ -168,9 +168,9 @@ impl Hello {
     }
 }
 
-impl Handshake {
-    pub(crate) fn refused(code: Code, words: impl Into<String>) -> Handshake {
-        Handshake::Refused { code: code.number(), words: words.into() }
+impl SessionMessage {
+    pub(crate) fn refused(code: Code, words: impl Into<String>) -> SessionMessage {
+        SessionMessage::Refused { code: code.number(), words: words.into() }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -178,7 +178,7 @@ impl Handshake {
     }
 
     /// The message in all of `bytes`.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Handshake> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<SessionMessage> {
         match postcard::take_from_bytes(bytes) {
             Ok((message, [])) => Some(message),
             _ => None,
@@ -195,11 +195,11 @@ mod tests {
 
     #[test]
     fn messages_decode_to_the_same() {
-        let hello = Handshake::Hello(Hello::new(Way::ALL.to_vec(), false, SIZES, true, 7));
-        assert_eq!(Handshake::decode(&hello.encode()), Some(hello.clone()));
+        let hello = SessionMessage::Hello(Hello::new(Way::ALL.to_vec(), false, SIZES, true, 7));
+        assert_eq!(SessionMessage::decode(&hello.encode()), Some(hello.clone()));
         let bytes = hello.encode();
-        assert_eq!(Handshake::decode(&bytes[..bytes.len() - 1]), None);
-        assert_eq!(Handshake::decode(&[&bytes[..], &[0]].concat()), None);
+        assert_eq!(SessionMessage::decode(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(SessionMessage::decode(&[&bytes[..], &[0]].concat()), None);
     }
 
     #[test]

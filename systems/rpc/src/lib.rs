@@ -28,7 +28,7 @@ pub use server::{Server, ServerBuilder, ServerStats, Spawn};
 pub use service::{Answer, AnswerFuture, BoxFuture, Call, IntoMethods, Method, Methods, Router, RunOn, number_of};
 pub use session::{CallId, NotStarted};
 pub use status::Status;
-pub use tuning::Tuning;
+pub use tuning::VerbsTuning;
 pub use way::{UnknownWay, Way};
 
 // Generated code names this crate; that of the reflection service is inside it.

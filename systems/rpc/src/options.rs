@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::handshake::SessionSizes;
-use crate::tuning::Tuning;
+use crate::tuning::VerbsTuning;
 use crate::way::Way;
 
 /// Settings of a client.
@@ -28,7 +28,7 @@ pub struct ClientOptions {
     /// The time that connecting may take.
     pub connect_timeout: Duration,
     /// Settings of the verbs.
-    pub tuning: Tuning,
+    pub tuning: VerbsTuning,
 }
 
 impl Default for ClientOptions {
@@ -40,7 +40,7 @@ impl Default for ClientOptions {
             ring_bytes: 64 << 10,
             max_message_bytes: (8 << 20) + 8192,
             connect_timeout: Duration::from_secs(5),
-            tuning: Tuning::default(),
+            tuning: VerbsTuning::default(),
         }
     }
 }
@@ -79,7 +79,7 @@ pub struct ServerOptions {
     /// The time for which a polling thread spins after the last request before it sleeps or naps.
     pub spin: Duration,
     /// Settings of the verbs.
-    pub tuning: Tuning,
+    pub tuning: VerbsTuning,
 }
 
 impl Default for ServerOptions {
@@ -94,7 +94,7 @@ impl Default for ServerOptions {
             max_message_bytes: (8 << 20) + 8192,
             max_sessions: 4096,
             spin: Duration::from_micros(100),
-            tuning: Tuning::default(),
+            tuning: VerbsTuning::default(),
         }
     }
 }

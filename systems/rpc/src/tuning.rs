@@ -3,13 +3,13 @@
 /// Choices that the literature discusses and that a benchmark turns. The defaults are those that this project's own
 /// measurements favour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuning {
+pub struct VerbsTuning {
     /// Every how many requests of a send queue one has a completion of its own: 1 to 64.
     pub signal_every: u32,
 }
 
-impl Default for Tuning {
-    fn default() -> Tuning {
-        Tuning { signal_every: 16 }
+impl Default for VerbsTuning {
+    fn default() -> VerbsTuning {
+        VerbsTuning { signal_every: 16 }
     }
 }

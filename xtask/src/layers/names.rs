@@ -17,6 +17,7 @@ pub(super) const SHARED: SharedNames = &[
     ),
     ("PostError", &["longarm-transport", "longarm"], "the public API adds its own refusals to the transport's"),
     ("Status", &["longarm-transport", "longarm-rpc"], TONIC),
+    ("Server", &["longarm-hub", "longarm-rpc"], TONIC),
     ("Response", &["longarm-transport", "longarm-rpc"], TONIC),
     ("Code", &["longarm-cli", "longarm-rpc"], TONIC),
     ("Qp", &["longarm-transport", "longarm-device", "longarm-verbs", "longarm-provider"], HANDLE),

@@ -8,12 +8,12 @@ use longarm::{Connection, Route, Target};
 
 use crate::client::poll::Client;
 use crate::code::{Code, Executed};
-use crate::handshake::{Handshake, Hello, OfferedMemory, Ready, Welcome};
+use crate::handshake::{Hello, OfferedMemory, Ready, SessionMessage, Welcome};
 use crate::options::ClientOptions;
 use crate::session::{ClientSession, SessionLimits};
 use crate::session_memory::CarrierPlan;
 use crate::status::Status;
-use crate::verbs::{LinkParts, PeerMemory, Port, PortEvent, PortSizes, VerbsLink};
+use crate::verbs::{LinkParts, PeerKeys, Port, PortEvent, PortSizes, VerbsLink};
 use crate::way::Way;
 
 /// Connects to a server and agrees on a session with it. Blocks at most for the time in the options.
@@ -27,7 +27,7 @@ pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bo
     let port = Port::new(&device, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
     let connection = longarm::connect(&route, port.rc(), b"").wait(left(until)).map_err(unreachable)?;
     let hello = Hello::new(ways, options.way.is_some(), options.sizes(), sleeps, random());
-    Opening { port, connection, until }.agree(hello, options)
+    OpeningClient { port, connection, until }.agree(hello, options)
 }
 
 fn offered(options: &ClientOptions, device: &longarm::Device) -> Result<Vec<Way>, Status> {
@@ -42,20 +42,20 @@ fn offered(options: &ClientOptions, device: &longarm::Device) -> Result<Vec<Way>
 }
 
 /// A connection on its way to a session.
-struct Opening {
+struct OpeningClient {
     port: Port,
     connection: Connection,
     until: Instant,
 }
 
-impl Opening {
+impl OpeningClient {
     fn agree(mut self, hello: Hello, options: &ClientOptions) -> Result<Client, Status> {
         let token = hello.token;
         let (offered, wanted, sleeps) = (hello.ways.clone(), hello.sizes, hello.sleeps);
-        self.send(&Handshake::Hello(hello))?;
+        self.send(&SessionMessage::Hello(hello))?;
         let welcome = match self.receive()? {
-            Handshake::Welcome(welcome) => welcome,
-            Handshake::Refused { code, words } => {
+            SessionMessage::Welcome(welcome) => welcome,
+            SessionMessage::Refused { code, words } => {
                 return Err(Status::new(Code::from_number(code), words).with_executed(Executed::No));
             }
             _ => return Err(broken()),
@@ -83,30 +83,30 @@ impl Opening {
         let own = ud.map(|(ud, _)| ud.address_handle());
         let ours = OfferedMemory::new(area.key(), None, uc.as_ref().map(|(info, _)| *info), own);
         let _ = token;
-        self.send(&Handshake::Ready(Ready { memory: ours }))?;
+        self.send(&SessionMessage::Ready(Ready { memory: ours }))?;
         let parts = LinkParts {
             uc: uc.map(|(_, uc)| uc),
             datagrams: ud.map(|(ud, to)| (ud.clone(), to)),
             qp: self.connection,
             area,
             read_area: None,
-            peer: PeerMemory { written, read },
+            peer: PeerKeys { written, read },
         };
         let link = VerbsLink::new(parts, self.port.stores(), options.tuning);
         let limits = SessionLimits { slots: sizes.slots, max_message_bytes: sizes.max_message_bytes as usize };
         Ok(Client::new(self.port, ClientSession::new(link, carrier, limits), way, why))
     }
 
-    fn send(&self, message: &Handshake) -> Result<(), Status> {
+    fn send(&self, message: &SessionMessage) -> Result<(), Status> {
         let buffer = self.port.stores().filled(&[&message.encode()]).ok_or_else(|| unreachable("no memory"))?;
         self.connection.send(buffer).post().map(|_| ()).map_err(unreachable)
     }
 
     /// The server's next message.
-    fn receive(&mut self) -> Result<Handshake, Status> {
+    fn receive(&mut self) -> Result<SessionMessage, Status> {
         loop {
             match self.port.next().map_err(unreachable)? {
-                Some(PortEvent::Message(_, bytes)) => return Handshake::decode(&bytes).ok_or_else(broken),
+                Some(PortEvent::Message(_, bytes)) => return SessionMessage::decode(&bytes).ok_or_else(broken),
                 Some(PortEvent::Failed(_, why, _)) => return Err(unreachable(why)),
                 Some(_) => {}
                 None if !self.connection.is_connected() => {

@@ -15,7 +15,7 @@ pub type Spawn = Arc<dyn Fn(BoxFuture<()>) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Executors {
     spawn: Spawn,
-    pool: Pool,
+    pool: HandlerPool,
 }
 
 impl Executors {
@@ -24,7 +24,7 @@ impl Executors {
     /// # Errors
     /// If the system starts no threads.
     pub(crate) fn new(spawn: Option<Spawn>, threads: usize) -> std::io::Result<Executors> {
-        let pool = Pool::start(threads.max(1))?;
+        let pool = HandlerPool::start(threads.max(1))?;
         let own = pool.clone();
         Ok(Executors { spawn: spawn.unwrap_or_else(|| Arc::new(move |future| own.run(future))), pool })
     }
@@ -39,17 +39,17 @@ impl Executors {
 
 /// Threads that each run one future at a time. They end with the last handle.
 #[derive(Clone)]
-struct Pool(Sender<BoxFuture<()>>);
+struct HandlerPool(Sender<BoxFuture<()>>);
 
-impl Pool {
-    fn start(threads: usize) -> std::io::Result<Pool> {
+impl HandlerPool {
+    fn start(threads: usize) -> std::io::Result<HandlerPool> {
         let (sender, receiver) = channel::<BoxFuture<()>>();
         let receiver = Arc::new(Mutex::new(receiver));
         for number in 0..threads {
             let receiver = Arc::clone(&receiver);
             thread::Builder::new().name(format!("rpc-pool-{number}")).spawn(move || work(&receiver))?;
         }
-        Ok(Pool(sender))
+        Ok(HandlerPool(sender))
     }
 
     fn run(&self, future: BoxFuture<()>) {

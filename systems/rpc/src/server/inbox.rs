@@ -30,16 +30,16 @@ pub(crate) enum ToWorker {
 
 /// The end that other threads have.
 #[derive(Clone)]
-pub(crate) struct Inbox {
+pub(crate) struct WorkerInbox {
     sender: Sender<ToWorker>,
     alarm: Arc<Alarm>,
 }
 
-impl Inbox {
+impl WorkerInbox {
     /// Both ends.
-    pub(crate) fn new(alarm: &Arc<Alarm>) -> (Inbox, Receiver<ToWorker>) {
+    pub(crate) fn new(alarm: &Arc<Alarm>) -> (WorkerInbox, Receiver<ToWorker>) {
         let (sender, receiver) = channel();
-        (Inbox { sender, alarm: Arc::clone(alarm) }, receiver)
+        (WorkerInbox { sender, alarm: Arc::clone(alarm) }, receiver)
     }
 
     /// Hands a message over. It is lost if the worker has ended.

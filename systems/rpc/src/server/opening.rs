@@ -7,18 +7,18 @@ use longarm::{Connection, Qpn, Unconnected};
 
 use crate::client::random;
 use crate::code::Code;
-use crate::handshake::{Handshake, Hello, OfferedMemory, Ready, SessionSizes, Welcome};
+use crate::handshake::{Hello, OfferedMemory, Ready, SessionMessage, SessionSizes, Welcome};
 use crate::options::ServerOptions;
 use crate::session::{ServerSession, SessionLimits};
 use crate::session_memory::CarrierPlan;
-use crate::verbs::{LinkParts, PeerMemory, Port, VerbsArea, VerbsLink};
+use crate::verbs::{LinkParts, PeerKeys, Port, VerbsArea, VerbsLink};
 use crate::way::Way;
 
 /// A client that has not finished its handshake by then is sent away.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connection whose client has not said everything.
-pub(crate) struct Opening {
+pub(crate) struct OpeningSession {
     connection: Connection,
     index: u32,
     until: Instant,
@@ -35,16 +35,16 @@ struct Welcomed {
 /// The next step of an opening.
 pub(crate) enum Step {
     /// The client has more to say.
-    Wait(Opening),
+    Wait(OpeningSession),
     /// The session with this number begins.
     Begin(u32, Box<ServerSession<VerbsLink>>),
     /// There will be no session with this number: the client broke the rules, or the device refuses.
     End(u32),
 }
 
-impl Opening {
-    pub(crate) fn new(connection: Connection, index: u32) -> Opening {
-        Opening { connection, index, until: Instant::now() + PATIENCE, welcomed: None }
+impl OpeningSession {
+    pub(crate) fn new(connection: Connection, index: u32) -> OpeningSession {
+        OpeningSession { connection, index, until: Instant::now() + PATIENCE, welcomed: None }
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -62,9 +62,9 @@ impl Opening {
 
     /// Handles a message of the client.
     pub(crate) fn on_message(self, port: &Port, options: &ServerOptions, message: &[u8]) -> Step {
-        match (Handshake::decode(message), self.welcomed.is_some()) {
-            (Some(Handshake::Hello(hello)), false) => self.welcome(port, options, &hello),
-            (Some(Handshake::Ready(ready)), true) => self.begin(port, options, &ready),
+        match (SessionMessage::decode(message), self.welcomed.is_some()) {
+            (Some(SessionMessage::Hello(hello)), false) => self.welcome(port, options, &hello),
+            (Some(SessionMessage::Ready(ready)), true) => self.begin(port, options, &ready),
             _ => Step::End(self.index),
         }
     }
@@ -91,7 +91,7 @@ impl Opening {
         let own = port.ud().filter(|_| matches!(way, Way::Herd | Way::Datagram)).map(|ud| ud.address_handle());
         let memory = OfferedMemory::new(area.key(), None, uc.as_ref().map(Unconnected::connection_info), own);
         let welcome = Welcome { way, why, sizes, session: self.index, token: random(), memory };
-        if !self.send(port, &Handshake::Welcome(welcome)) {
+        if !self.send(port, &SessionMessage::Welcome(welcome)) {
             return Step::End(self.index);
         }
         self.welcomed = Some(Welcomed { plan, area, uc });
@@ -119,7 +119,7 @@ impl Opening {
             datagrams: port.ud().cloned().zip(ready.memory.ud()),
             area,
             read_area: None,
-            peer: PeerMemory { written, read },
+            peer: PeerKeys { written, read },
         };
         let link = VerbsLink::new(parts, port.stores(), options.tuning);
         let sizes = plan.sizes;
@@ -128,12 +128,12 @@ impl Opening {
     }
 
     fn refuse(self, port: &Port, code: Code, words: String) -> Step {
-        self.send(port, &Handshake::refused(code, words.clone()));
+        self.send(port, &SessionMessage::refused(code, words.clone()));
         // The connection stays until the client has read it, or its patience ends.
         Step::Wait(self)
     }
 
-    fn send(&self, port: &Port, message: &Handshake) -> bool {
+    fn send(&self, port: &Port, message: &SessionMessage) -> bool {
         let buffer = port.stores().filled(&[&message.encode()]);
         buffer.is_some_and(|buffer| self.connection.send(buffer).post().is_ok())
     }

@@ -10,10 +10,10 @@ use longarm::{Listener, Target};
 
 use crate::options::ServerOptions;
 use crate::server::executor::{Executors, Spawn};
-use crate::server::inbox::{Inbox, ToWorker};
+use crate::server::inbox::{ToWorker, WorkerInbox};
 use crate::server::serving::Serving;
 use crate::server::wake::Alarm;
-use crate::server::worker::{Worker, WorkerFigures};
+use crate::server::worker::{ServerWorker, WorkerFigures};
 use crate::service::{BoxFuture, IntoMethods, Router};
 use crate::status::Status;
 use crate::verbs::{Port, PortSizes};
@@ -84,7 +84,7 @@ impl ServerBuilder {
             let sizes = PortSizes { receives, datagrams: 1024, send_depth: 256 };
             let port = Port::new(&device, sizes).map_err(unavailable)?;
             let alarm = Alarm::new().map_err(unavailable)?;
-            let (inbox, receiver) = Inbox::new(&alarm);
+            let (inbox, receiver) = WorkerInbox::new(&alarm);
             let figures = Arc::new(WorkerFigures::default());
             let serving = Serving {
                 router: Arc::clone(&router),
@@ -92,13 +92,13 @@ impl ServerBuilder {
                 inbox: inbox.clone(),
                 reply: Vec::new(),
             };
-            let worker = Worker::new(port, Arc::clone(&options), serving, receiver, alarm, Arc::clone(&figures));
+            let worker = ServerWorker::new(port, Arc::clone(&options), serving, receiver, alarm, Arc::clone(&figures));
             let thread = spawn_named(format!("rpc-poll-{number}"), move || worker.run())?;
             workers.push(WorkerHandle { inbox, figures, thread: Some(thread) });
         }
         let local_addr = listener.local_addr();
         let stopping = Arc::new(AtomicBool::new(false));
-        let inboxes: Vec<Inbox> = workers.iter().map(|worker| worker.inbox.clone()).collect();
+        let inboxes: Vec<WorkerInbox> = workers.iter().map(|worker| worker.inbox.clone()).collect();
         let until = Arc::clone(&stopping);
         let acceptor = spawn_named("rpc-accept".into(), move || accept(&listener, &inboxes, &until))?;
         Ok(Server { local_addr, workers, acceptor: Some(acceptor), stopping })
@@ -110,7 +110,7 @@ fn spawn_named(name: String, run: impl FnOnce() + Send + 'static) -> Result<Join
 }
 
 /// Hands connections to the workers in turn.
-fn accept(listener: &Listener, inboxes: &[Inbox], stopping: &AtomicBool) {
+fn accept(listener: &Listener, inboxes: &[WorkerInbox], stopping: &AtomicBool) {
     let mut turn = 0;
     while !stopping.load(Ordering::Acquire) {
         if let Ok(incoming) = listener.incoming().wait(ACCEPT) {
@@ -121,7 +121,7 @@ fn accept(listener: &Listener, inboxes: &[Inbox], stopping: &AtomicBool) {
 }
 
 struct WorkerHandle {
-    inbox: Inbox,
+    inbox: WorkerInbox,
     figures: Arc<WorkerFigures>,
     thread: Option<JoinHandle<()>>,
 }

@@ -10,7 +10,7 @@ use crate::code::{Code, Executed};
 use crate::frame::{put_metadata, take_metadata};
 use crate::message::Request;
 use crate::server::executor::Executors;
-use crate::server::inbox::{Inbox, SessionKey, ToWorker};
+use crate::server::inbox::{SessionKey, ToWorker, WorkerInbox};
 use crate::service::{Answer, BoxFuture, DirectHandler, FutureHandler, Handler, Router, RunOn};
 use crate::session::{Arrived, Body, CallId, ServerSession};
 use crate::status::Status;
@@ -23,7 +23,7 @@ type SessionRequest = Arrived<<VerbsLink as crate::link::SessionLink>::Bytes>;
 pub(crate) struct Serving {
     pub(crate) router: std::sync::Arc<Router>,
     pub(crate) executors: Executors,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: WorkerInbox,
     /// The reply of a short handler, before it is sent.
     pub(crate) reply: Vec<u8>,
 }
@@ -130,7 +130,7 @@ impl Serving {
 }
 
 /// A future that tells the worker the outcome of a handler, also if that panics or is dropped.
-fn report(handler: BoxFuture<Answer>, key: SessionKey, id: CallId, inbox: Inbox) -> BoxFuture<()> {
+fn report(handler: BoxFuture<Answer>, key: SessionKey, id: CallId, inbox: WorkerInbox) -> BoxFuture<()> {
     let mut unanswered = Unanswered { key, id, inbox: Some(inbox) };
     Box::pin(async move {
         let answer = handler.await;
@@ -142,7 +142,7 @@ fn report(handler: BoxFuture<Answer>, key: SessionKey, id: CallId, inbox: Inbox)
 struct Unanswered {
     key: SessionKey,
     id: CallId,
-    inbox: Option<Inbox>,
+    inbox: Option<WorkerInbox>,
 }
 
 impl Unanswered {

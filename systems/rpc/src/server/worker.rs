@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::options::ServerOptions;
 use crate::server::inbox::ToWorker;
-use crate::server::opening::{Opening, Step};
+use crate::server::opening::{OpeningSession, Step};
 use crate::server::serving::Serving;
 use crate::server::sessions::Sessions;
 use crate::server::wake::Alarm;
@@ -45,7 +45,7 @@ pub(crate) struct WorkerFigures {
 }
 
 /// One polling thread.
-pub(crate) struct Worker {
+pub(crate) struct ServerWorker {
     port: Port,
     options: Arc<ServerOptions>,
     serving: Serving,
@@ -53,7 +53,7 @@ pub(crate) struct Worker {
     alarm: Arc<Alarm>,
     figures: Arc<WorkerFigures>,
     connecting: Vec<Pin<Box<Connecting<QpBuilder>>>>,
-    opening: FxHashMap<Qpn, Opening>,
+    opening: FxHashMap<Qpn, OpeningSession>,
     /// Messages of connections that the connection manager has not reported yet.
     early: Vec<(Qpn, Vec<u8>)>,
     sessions: Sessions,
@@ -62,7 +62,7 @@ pub(crate) struct Worker {
     nap: Duration,
 }
 
-impl Worker {
+impl ServerWorker {
     pub(crate) fn new(
         port: Port,
         options: Arc<ServerOptions>,
@@ -70,8 +70,8 @@ impl Worker {
         inbox: Receiver<ToWorker>,
         alarm: Arc<Alarm>,
         figures: Arc<WorkerFigures>,
-    ) -> Worker {
-        Worker {
+    ) -> ServerWorker {
+        ServerWorker {
             port,
             options,
             serving,
@@ -242,7 +242,7 @@ impl Worker {
                 Poll::Ready(connected) => {
                     drop(self.connecting.swap_remove(at));
                     if let Ok(connection) = connected {
-                        let opening = Opening::new(connection, self.sessions.next_index());
+                        let opening = OpeningSession::new(connection, self.sessions.next_index());
                         self.begin_opening(opening);
                     }
                 }
@@ -250,7 +250,7 @@ impl Worker {
         }
     }
 
-    fn begin_opening(&mut self, opening: Opening) {
+    fn begin_opening(&mut self, opening: OpeningSession) {
         let qpn = opening.qpn();
         match self.early.iter().position(|(early, _)| *early == qpn) {
             None => drop(self.opening.insert(qpn, opening)),
@@ -264,7 +264,7 @@ impl Worker {
         }
     }
 
-    fn open(&mut self, opening: Opening, message: &[u8]) {
+    fn open(&mut self, opening: OpeningSession, message: &[u8]) {
         match opening.on_message(&self.port, &self.options, message) {
             Step::Wait(opening) => drop(self.opening.insert(opening.qpn(), opening)),
             Step::Begin(index, session) => self.begin(index, *session),
@@ -316,7 +316,7 @@ impl Worker {
                 if session.ended().is_some() || (self.draining && session.is_quiet()) {
                     self.close(index);
                 } else {
-                    // What the device had no place for is tried again.
+                    // The session tries again to send the replies that the device refused.
                     self.sessions.make_ready(index);
                 }
             }

@@ -9,7 +9,7 @@ use longarm::{
 };
 
 use crate::link::{LinkBusy, SessionLink};
-use crate::tuning::Tuning;
+use crate::tuning::VerbsTuning;
 use crate::verbs::area::VerbsArea;
 use crate::verbs::stores::{BLOCK_BYTES, Block, ExposedPiece, ExposedPool, ReadBytes, Stores};
 
@@ -25,15 +25,15 @@ pub(crate) struct VerbsLink {
     exposed: Arc<ExposedPool>,
     area: VerbsArea,
     read_area: Option<VerbsArea>,
-    peer: PeerMemory,
+    peer: PeerKeys,
     /// READs that the device has, and their tags.
     reads: Vec<(Ticket, u64)>,
-    tuning: Tuning,
+    tuning: VerbsTuning,
 }
 
 /// The peer's memory for this session.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PeerMemory {
+pub(crate) struct PeerKeys {
     pub(crate) written: RemoteKey,
     pub(crate) read: Option<RemoteKey>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct LinkParts {
     pub(crate) datagrams: Option<(Arc<UdQueuePair>, AddressHandle)>,
     pub(crate) area: VerbsArea,
     pub(crate) read_area: Option<VerbsArea>,
-    pub(crate) peer: PeerMemory,
+    pub(crate) peer: PeerKeys,
 }
 
 /// The requests of one send queue that have no completion yet, in order: the blocks that they hold.
@@ -57,7 +57,7 @@ struct PostedSends {
 
 impl PostedSends {
     /// Notes a request; returns whether it is to have a completion of its own.
-    fn signals(&mut self, tuning: &Tuning) -> bool {
+    fn signals(&mut self, tuning: &VerbsTuning) -> bool {
         self.unsignaled += 1;
         let signals = self.unsignaled >= tuning.signal_every;
         if signals {
@@ -68,7 +68,7 @@ impl PostedSends {
 }
 
 impl VerbsLink {
-    pub(crate) fn new(parts: LinkParts, stores: &Arc<Stores>, tuning: Tuning) -> VerbsLink {
+    pub(crate) fn new(parts: LinkParts, stores: &Arc<Stores>, tuning: VerbsTuning) -> VerbsLink {
         VerbsLink {
             qp: parts.qp,
             rc: PostedSends::default(),
@@ -169,7 +169,7 @@ fn post<T: longarm::Outcome>(
     work: Work<'_, T>,
     posted: &mut PostedSends,
     block: Option<Block>,
-    tuning: &Tuning,
+    tuning: &VerbsTuning,
 ) -> Result<Ticket, Vec<Buffer>> {
     let result = if posted.signals(tuning) { work.post() } else { work.unsignaled().post() };
     match result {

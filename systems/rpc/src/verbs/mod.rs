@@ -6,5 +6,5 @@ mod port;
 mod stores;
 
 pub(crate) use area::VerbsArea;
-pub(crate) use link::{LinkParts, PeerMemory, VerbsLink};
+pub(crate) use link::{LinkParts, PeerKeys, VerbsLink};
 pub(crate) use port::{Port, PortEvent, PortSizes};
