@@ -18,6 +18,8 @@ use crate::service::{BoxFuture, IntoMethods, Router};
 use crate::status::Status;
 use crate::verbs::{Port, PortSizes};
 
+/// The time that looking up the name of the address may take.
+const BIND: Duration = Duration::from_secs(10);
 /// The time for which the acceptor waits before it looks whether the server stops.
 const ACCEPT: Duration = Duration::from_millis(50);
 
@@ -74,7 +76,7 @@ impl ServerBuilder {
     /// [`Code::Unavailable`](crate::Code::Unavailable) if the address is in use or no device's, or the system gives no
     /// threads or memory.
     pub fn bind(self, address: impl Into<Target>) -> Result<Server, Status> {
-        let listener = Listener::bind(address).map_err(unavailable)?;
+        let listener = Listener::bind(address).wait(BIND).map_err(unavailable)?;
         let device = listener.open_device().map_err(unavailable)?;
         let executors = Executors::new(self.spawn, self.options.pool_threads).map_err(unavailable)?;
         let (router, options) = (Arc::new(self.router), Arc::new(self.options));
