@@ -1,5 +1,6 @@
 //! The ways to carry a message from one end of a session to the other.
 
+mod datagram;
 mod immediate;
 mod record;
 mod ring;
@@ -7,6 +8,7 @@ mod slots;
 
 use std::time::Instant;
 
+pub(crate) use datagram::DatagramCarrier;
 pub(crate) use immediate::ImmediateCarrier;
 pub(crate) use ring::{RING_START_BYTES, RingCarrier};
 pub(crate) use slots::{MAX_SLOTS, SlotSet};
@@ -21,6 +23,7 @@ pub(crate) const CARRIER_READ: u64 = 1 << 63;
 pub(crate) enum Carrier {
     Ring(RingCarrier),
     Immediate(ImmediateCarrier),
+    Datagram(Box<DatagramCarrier>),
 }
 
 impl Carrier {
@@ -29,6 +32,7 @@ impl Carrier {
         match self {
             Carrier::Ring(ring) => ring.inline_bytes(),
             Carrier::Immediate(immediate) => immediate.inline_bytes(),
+            Carrier::Datagram(datagram) => datagram.inline_bytes(),
         }
     }
 
@@ -37,6 +41,7 @@ impl Carrier {
         match self {
             Carrier::Ring(ring) => ring.inline_bytes(),
             Carrier::Immediate(immediate) => immediate.inline_bytes(),
+            Carrier::Datagram(datagram) => datagram.inline_bytes(),
         }
     }
 
@@ -46,11 +51,12 @@ impl Carrier {
         link: &mut L,
         header: &FrameHeader,
         body: &[u8],
-        _: Instant,
+        now: Instant,
     ) -> Result<(), LinkBusy> {
         match self {
             Carrier::Ring(ring) => ring.send(link, header, body),
             Carrier::Immediate(immediate) => immediate.send(link, header, body),
+            Carrier::Datagram(datagram) => datagram.send(link, header, body, now),
         }
     }
 
@@ -59,11 +65,12 @@ impl Carrier {
         &mut self,
         link: &mut L,
         body: &mut Vec<u8>,
-        _: Instant,
+        now: Instant,
     ) -> Option<FrameHeader> {
         match self {
             Carrier::Ring(ring) => ring.receive(link, body),
             Carrier::Immediate(immediate) => immediate.receive(link, body),
+            Carrier::Datagram(datagram) => datagram.receive(link, body, now),
         }
     }
 
@@ -72,27 +79,30 @@ impl Carrier {
         match self {
             Carrier::Ring(ring) => ring.broken = true,
             Carrier::Immediate(immediate) => immediate.on_imm(imm),
+            Carrier::Datagram(_) => {} // The connection beside the datagrams carries none.
         }
     }
 
     /// A datagram has arrived, from the peer or from anybody else.
-    pub(crate) fn on_datagram(&mut self, _: &[u8], _: Instant) {
+    pub(crate) fn on_datagram(&mut self, bytes: &[u8], now: Instant) {
         match self {
             Carrier::Ring(_) | Carrier::Immediate(_) => {}
+            Carrier::Datagram(datagram) => datagram.on_datagram(bytes, now),
         }
     }
 
     /// A READ of the carrier's own is over: its tag has the bit [`CARRIER_READ`]. Without bytes the connection has ended.
     pub(crate) fn on_read(&mut self, _: u64, _: Option<&[u8]>) {
         match self {
-            Carrier::Ring(_) | Carrier::Immediate(_) => {}
+            Carrier::Ring(_) | Carrier::Immediate(_) | Carrier::Datagram(_) => {}
         }
     }
 
     /// Does the work whose time has come. Sessions call this whenever they have found no message.
-    pub(crate) fn tick<L: SessionLink>(&mut self, _: &mut L, _: Instant) {
+    pub(crate) fn tick<L: SessionLink>(&mut self, link: &mut L, now: Instant) {
         match self {
             Carrier::Ring(_) | Carrier::Immediate(_) => {}
+            Carrier::Datagram(datagram) => datagram.tick(link, now),
         }
     }
 
@@ -100,13 +110,14 @@ impl Carrier {
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         match self {
             Carrier::Ring(_) | Carrier::Immediate(_) => None,
+            Carrier::Datagram(datagram) => datagram.next_timer(),
         }
     }
 
     /// The client has taken the reply to a request: nobody waits for another.
     pub(crate) fn finished(&mut self, _slot: u16, _number: u32) {
         match self {
-            Carrier::Ring(_) | Carrier::Immediate(_) => {}
+            Carrier::Ring(_) | Carrier::Immediate(_) | Carrier::Datagram(_) => {}
         }
     }
 
@@ -115,6 +126,7 @@ impl Carrier {
         match self {
             Carrier::Ring(ring) => ring.broken,
             Carrier::Immediate(immediate) => immediate.broken,
+            Carrier::Datagram(_) => false, // Anybody can send datagrams: none is believed to be the peer's fault.
         }
     }
 
@@ -122,11 +134,13 @@ impl Carrier {
     pub(crate) fn may_lose(&self) -> bool {
         match self {
             Carrier::Ring(_) | Carrier::Immediate(_) => false,
+            // The carrier itself sends again what is lost.
+            Carrier::Datagram(_) => false,
         }
     }
 
     /// True if a completion tells of each message, so that the receiver may sleep.
     pub(crate) fn wakes(&self) -> bool {
-        matches!(self, Carrier::Immediate(_))
+        matches!(self, Carrier::Immediate(_) | Carrier::Datagram(_))
     }
 }

@@ -20,6 +20,13 @@ impl SlotSet {
         self.0 & 1 << slot != 0
     }
 
+    /// The lowest that is not below `first`; if there is none, the lowest.
+    pub(crate) fn next_from(&self, first: u16) -> Option<u16> {
+        let above = self.0 & u64::MAX.checked_shl(u32::from(first)).unwrap_or(0);
+        let from = if above != 0 { above } else { self.0 };
+        (from != 0).then_some(from.trailing_zeros() as u16)
+    }
+
     /// Removes the lowest.
     pub(crate) fn pop(&mut self) -> Option<u16> {
         let slot = (self.0 != 0).then_some(self.0.trailing_zeros() as u16)?;

@@ -1,0 +1,223 @@
+//! The way *datagram*: requests and replies are datagrams (UD SENDs), of any number of packets.
+//!
+//! No connection carries messages, so one queue pair of a server serves all clients (Kalia et al., "FaSST: Fast, Scalable
+//! and Simple Distributed Transactions with Two-Sided (RDMA) Datagram RPCs", OSDI 2016). Packets may get lost: the client
+//! sends again from the first packet without an answer, and the window follows the round trip time (eRPC, NSDI 2019,
+//! section 5).
+//!
+//! **Credits bound the receive buffers.** A session has so many credits. Each packet of the client takes one, and its answer
+//! brings it back. So the server needs a receive buffer per credit of each session, and the client as many. Three kinds
+//! of packets come on top, at most one per slot. The reply to a call whose handler was slow comes unasked. A `Release`
+//! has no answer. And a packet that the client took for lost may still be under way. If a buffer is missing, the packet is lost.
+
+mod client;
+mod flow;
+mod packet;
+mod parts;
+mod rtt;
+mod server;
+#[cfg(test)]
+mod tests;
+mod timely;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use client::DatagramClient;
+pub(crate) use packet::{PacketCut, PacketEnd, RpcPacketHeader, RpcPacketKind};
+pub(crate) use server::DatagramServer;
+pub(crate) use timely::RttThresholds;
+
+use crate::carrier::MAX_SLOTS;
+use crate::frame::FrameHeader;
+use crate::link::{LinkBusy, SessionLink};
+
+/// Credits of a session, unless the program says otherwise (eRPC, section 4.3.1).
+pub(crate) const DEFAULT_CREDITS: u32 = 32;
+/// The shortest timeout, unless the program says otherwise (eRPC, section 5.2.3).
+pub(crate) const DEFAULT_SHORTEST_TIMEOUT: Duration = Duration::from_millis(5);
+
+/// The numbers on which both ends of a session in this way agree, and the names of the ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DatagramSetup {
+    /// Calls at a time.
+    pub(crate) slots: u16,
+    /// Packets of the client that may wait for an answer.
+    pub(crate) credits: u32,
+    pub(crate) cut: PacketCut,
+    /// The end in the header of packets that come here, and of those that go to the peer.
+    pub(crate) ours: PacketEnd,
+    pub(crate) theirs: PacketEnd,
+    /// The client's shortest timeout.
+    pub(crate) shortest_timeout: Duration,
+    /// The client's measure of congestion.
+    pub(crate) thresholds: RttThresholds,
+}
+
+impl DatagramSetup {
+    /// A session of `slots` calls, 64 at most, with the usual credits, timeout and thresholds.
+    pub(crate) fn new(slots: u16, cut: PacketCut, ours: PacketEnd, theirs: PacketEnd) -> DatagramSetup {
+        DatagramSetup {
+            slots: slots.min(MAX_SLOTS),
+            credits: DEFAULT_CREDITS,
+            cut,
+            ours,
+            theirs,
+            shortest_timeout: DEFAULT_SHORTEST_TIMEOUT,
+            thresholds: RttThresholds::default(),
+        }
+    }
+
+    /// The header of a packet to the peer.
+    fn header(&self, number: u32, slot: u16, kind: RpcPacketKind, index: u16) -> RpcPacketHeader {
+        RpcPacketHeader { to: self.theirs, number, slot: slot as u8, kind, index }
+    }
+
+    /// The header and the payload of a datagram, if the peer has made it.
+    fn admit<'a>(&self, datagram: &'a [u8]) -> Result<(RpcPacketHeader, &'a [u8]), Unfit> {
+        let (header, payload) = RpcPacketHeader::split(datagram).ok_or(Unfit::Malformed)?;
+        if header.to == self.ours { Ok((header, payload)) } else { Err(Unfit::Foreign) }
+    }
+}
+
+/// The reason why a packet is dropped. None ends the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfit {
+    /// No honest peer sends it.
+    Malformed,
+    /// It is for another session, or does not know the token.
+    Foreign,
+    /// It has come before, or belongs to an earlier call.
+    Stale,
+    /// A packet before it is missing.
+    Ahead,
+    /// Too many packets wait for their answer.
+    Flood,
+}
+
+/// Packets of a session, since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DatagramCounters {
+    pub(crate) sent: u64,
+    /// Client: packets sent again. Server: parts of requests that came again.
+    pub(crate) repeated: u64,
+    /// Client: times that an answer was late.
+    pub(crate) timeouts: u64,
+    /// Dropped: packets that no honest peer sends.
+    pub(crate) malformed: u64,
+    /// Dropped: packets of another session, or without its token.
+    pub(crate) foreign: u64,
+    /// Dropped: packets of earlier calls, and doubled ones.
+    pub(crate) stale: u64,
+    /// Dropped: packets before which another was missing.
+    pub(crate) ahead: u64,
+    /// Dropped: packets for whose answers there was no place.
+    pub(crate) flood: u64,
+}
+
+impl DatagramCounters {
+    fn drop(&mut self, unfit: Unfit) {
+        *match unfit {
+            Unfit::Malformed => &mut self.malformed,
+            Unfit::Foreign => &mut self.foreign,
+            Unfit::Stale => &mut self.stale,
+            Unfit::Ahead => &mut self.ahead,
+            Unfit::Flood => &mut self.flood,
+        } += 1;
+    }
+}
+
+/// One end of a session in this way.
+pub(crate) enum DatagramCarrier {
+    Client(DatagramClient),
+    Server(DatagramServer),
+}
+
+impl DatagramCarrier {
+    /// The client's end.
+    pub(crate) fn client(setup: DatagramSetup) -> DatagramCarrier {
+        DatagramCarrier::Client(DatagramClient::new(setup))
+    }
+
+    /// The server's end.
+    pub(crate) fn server(setup: DatagramSetup) -> DatagramCarrier {
+        DatagramCarrier::Server(DatagramServer::new(setup))
+    }
+
+    /// The longest body of a message.
+    pub(crate) fn inline_bytes(&self) -> usize {
+        match self {
+            DatagramCarrier::Client(client) => client.inline_bytes(),
+            DatagramCarrier::Server(server) => server.inline_bytes(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> DatagramCounters {
+        match self {
+            DatagramCarrier::Client(client) => client.counters(),
+            DatagramCarrier::Server(server) => server.counters(),
+        }
+    }
+
+    /// Takes a message over. It is sent as credits and device allow, until it has arrived.
+    pub(crate) fn send<L: SessionLink>(
+        &mut self,
+        link: &mut L,
+        header: &FrameHeader,
+        body: &[u8],
+        now: Instant,
+    ) -> Result<(), LinkBusy> {
+        match self {
+            DatagramCarrier::Client(client) => client.send(link, header, body, now),
+            DatagramCarrier::Server(server) => {
+                server.send(link, header, body, now);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the next message; its body is exchanged for the contents of `body`.
+    pub(crate) fn receive<L: SessionLink>(
+        &mut self,
+        link: &mut L,
+        body: &mut Vec<u8>,
+        now: Instant,
+    ) -> Option<FrameHeader> {
+        match self {
+            DatagramCarrier::Client(client) => {
+                client.pump(link, now);
+                client.receive(body)
+            }
+            DatagramCarrier::Server(server) => {
+                server.pump(link);
+                server.receive(body)
+            }
+        }
+    }
+
+    /// A datagram has arrived, from anybody.
+    pub(crate) fn on_datagram(&mut self, datagram: &[u8], now: Instant) {
+        match self {
+            DatagramCarrier::Client(client) => client.on_datagram(datagram, now),
+            DatagramCarrier::Server(server) => server.on_datagram(datagram, now),
+        }
+    }
+
+    /// Sends again what is late.
+    pub(crate) fn tick<L: SessionLink>(&mut self, link: &mut L, now: Instant) {
+        match self {
+            DatagramCarrier::Client(client) => {
+                client.tick(now);
+                client.pump(link, now);
+            }
+            DatagramCarrier::Server(server) => server.pump(link),
+        }
+    }
+
+    /// The first moment at which [`tick`](DatagramCarrier::tick) may have something to do.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        match self {
+            DatagramCarrier::Client(client) => client.next_timer(),
+            DatagramCarrier::Server(_) => None,
+        }
+    }
+}
