@@ -3,10 +3,11 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use memory::Piece;
+use memory::{OwnedMemory, Piece};
 use transport::Sge;
 
 use crate::domain::DomainId;
+use crate::error::ReclaimError;
 
 /// Registered memory that belongs to the holder of this value.
 ///
@@ -113,6 +114,35 @@ impl Buffer {
                 Buffer { piece: second, mr: next.mr, domain: next.domain, len: lens.1 },
             )),
         }
+    }
+
+    /// Deregisters the memory and gives it back to the program, as the value that it
+    /// [gave](crate::ProtectionDomain::register). No other buffer that was cut from it may be left. A part that was cut off
+    /// and dropped does not matter.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let domain = longarm::Device::open()?.protection_domain()?;
+    /// let mut buffer = domain.register(b"a message".to_vec())?;
+    /// buffer[0] = b'A';                                       // or send it, or receive into it
+    /// let bytes: Vec<u8> = buffer.into_memory()?;
+    /// assert_eq!(bytes, b"A message");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The buffer again, if another part is left or lent, or the memory was given as another type or not at all.
+    pub fn into_memory<M: OwnedMemory>(self) -> Result<M, ReclaimError<Buffer>> {
+        if !self.piece.was_given_as::<M>() {
+            return Err(ReclaimError::OtherType(self));
+        }
+        if !self.mr.is_only_handle() {
+            return Err(ReclaimError::InUse(self));
+        }
+        let Buffer { piece, mr, .. } = self;
+        drop(mr);
+        piece.into_owner().map_err(|_| ReclaimError::Kept)
     }
 
     pub(crate) fn domain_id(&self) -> DomainId {

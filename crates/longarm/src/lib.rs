@@ -71,7 +71,7 @@
 //! back through the futures and tickets that stand for it.
 //!
 //! Memory of the program becomes a buffer, too: [`register`](ProtectionDomain::register) takes a `Vec<u8>` or a mapped
-//! file for good.
+//! file, and [`into_memory`](Buffer::into_memory) gives it back.
 //!
 //! Memory that *peers* reach is different, because they change it at any time. A [`MemoryRegion`]
 //! gives no references to its bytes. It is copied in and out, or used word by word; and the peer
@@ -220,7 +220,8 @@ pub use domain::ProtectionDomain;
 pub use endpoint::Endpoint;
 pub use error::endpoint::EndpointError;
 pub use error::{
-    CaptureError, ConnectError, Failure, KeyError, OpenError, PostError, Refusal, ResourceError, WaitError, WorkError,
+    CaptureError, ConnectError, Failure, KeyError, OpenError, PostError, ReclaimError, Refusal, ResourceError,
+    WaitError, WorkError,
 };
 pub use events::{Event, Events};
 pub use flight::{Lend, Ticket};

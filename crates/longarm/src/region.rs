@@ -8,7 +8,7 @@ use memory::{OwnedMemory, Region, Span};
 use transport::{Access, AtomicOp, Sge};
 
 use crate::domain::{DomainId, ProtectionDomain};
-use crate::error::{KeyError, ResourceError};
+use crate::error::{KeyError, ReclaimError, ResourceError};
 use crate::remote::RemoteKey;
 
 /// Memory that is exposed to peers under a key.
@@ -98,6 +98,21 @@ impl MemoryRegion {
         let access = access | Access::LOCAL_WRITE | Access::MW_BIND;
         let mr = domain.device_pd().register_region(&memory, access)?;
         Ok(MemoryRegion { core: Arc::new(RegionCore { mr, domain: domain.clone(), memory }) })
+    }
+
+    /// Revokes the key, waits for the accesses of peers that are under way, and gives the memory back to the program: as
+    /// the value that it [gave](ProtectionDomain::expose_memory). No slice, window or request may use it.
+    ///
+    /// # Errors
+    /// The region again, if something uses it, or the memory was given as another type or not at all.
+    pub fn into_memory<M: OwnedMemory>(self) -> Result<M, ReclaimError<MemoryRegion>> {
+        if !self.core.memory.was_given_as::<M>() {
+            return Err(ReclaimError::OtherType(self));
+        }
+        let alone = Arc::try_unwrap(self.core).map_err(|core| ReclaimError::InUse(MemoryRegion { core }))?;
+        let RegionCore { mr, memory, .. } = alone;
+        drop(mr);
+        Region::into_owner(memory).map_err(|_| ReclaimError::Kept)
     }
 
     /// The key to the whole region, for peers.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use common::{ALL, REASONS, TestSide, has, in_own_network, on_hardware, pattern, rc_pair, two_sides};
-use longarm::{Access, KeyError, OwnedMemory, QueuePair, RemoteKey, Status};
+use longarm::{Access, KeyError, OwnedMemory, QueuePair, ReclaimError, RemoteKey, Status};
 use testkit::TestDir;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -190,6 +190,40 @@ impl Drop for Witness {
     fn drop(&mut self) {
         self.1.store(true, SeqCst);
     }
+}
+
+#[test]
+fn given_memory_comes_back_once_nobody_uses_it() {
+    on_two_sides(|a, b| {
+        let (left, right) = rc_pair(&a, &b);
+        let given = vec![0; 64];
+        let place = given.as_ptr();
+        let mut buffer = b.domain.register(given).unwrap();
+        let rest = buffer.split_off(32);
+        let waiting = right.recv(rest).start();
+        let buffer = match buffer.into_memory::<Vec<u8>>() {
+            Err(ReclaimError::InUse(buffer)) => buffer,
+            other => panic!("{other:?}: the device has a part"),
+        };
+        left.send(a.buffer(b"a message")).wait(PATIENCE).unwrap();
+        drop(waiting.wait(PATIENCE).unwrap());
+        let again: Vec<u8> = buffer.into_memory().unwrap();
+        assert_eq!((again.as_ptr(), again.len(), &again[32..41]), (place, 64, &b"a message"[..]));
+
+        let region = b.domain.expose_memory(again, ALL).unwrap();
+        left.write(a.buffer(b"written"), &region.key().at(0, 7).unwrap()).wait(PATIENCE).unwrap();
+        let slice = region.slice(0..8).unwrap();
+        let region = region.into_memory::<Vec<u8>>().expect_err("a slice uses it").into_inner().unwrap();
+        drop(slice);
+        let region = region.into_memory::<Box<[u8]>>().expect_err("it was a vector").into_inner().unwrap();
+        let key = region.key();
+        let again: Vec<u8> = region.into_memory().unwrap();
+        assert_eq!((again.as_ptr(), &again[..7]), (place, &b"written"[..]));
+        // The key is dead. The connection dies with it, for whatever reason the device tells.
+        left.write(a.buffer(b"too late"), &key.at(0, 8).unwrap()).wait(PATIENCE).unwrap_err();
+        assert_eq!(&again[..7], b"written");
+        assert!(b.domain.allocate(64).unwrap().into_memory::<Vec<u8>>().is_err(), "nobody gave it");
+    });
 }
 
 #[test]

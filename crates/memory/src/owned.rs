@@ -1,5 +1,6 @@
 //! Memory of the program that the library owns from then on, or borrows for a while.
 
+use std::any::Any;
 use std::fmt;
 
 /// Memory that can be given to the library. From then on only copies change its bytes. It is freed when the last
@@ -8,7 +9,7 @@ use std::fmt;
 /// # Safety
 /// The bytes must stay at one address, readable and writable, until the value is dropped, also when the value itself
 /// is moved. Nothing but the value may reach them; its `Drop` may free them.
-pub unsafe trait OwnedMemory: Send + Sync + 'static {
+pub unsafe trait OwnedMemory: Any + Send + Sync {
     /// The first byte.
     fn as_mut_ptr(&mut self) -> *mut u8;
 
@@ -111,6 +112,19 @@ unsafe impl OwnedMemory for BorrowedMemory {
 
 /// The owner of a region's memory.
 pub(crate) struct RegionOwner(pub(crate) Box<dyn OwnedMemory>);
+
+impl RegionOwner {
+    pub(crate) fn is<M: OwnedMemory>(&self) -> bool {
+        let owner: &dyn Any = &*self.0;
+        owner.is::<M>()
+    }
+
+    /// The value that the program gave, if it is of this type.
+    pub(crate) fn into_value<M: OwnedMemory>(self) -> Option<M> {
+        let owner: Box<dyn Any> = self.0;
+        owner.downcast().ok().map(|value| *value)
+    }
+}
 
 impl fmt::Debug for RegionOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -49,6 +49,20 @@ impl Piece {
         &self.region
     }
 
+    /// True if the program gave the memory as a value of this type.
+    pub fn was_given_as<M: OwnedMemory>(&self) -> bool {
+        self.region.was_given_as::<M>()
+    }
+
+    /// The value that the program gave, if this is the last piece and nothing is registered.
+    ///
+    /// # Errors
+    /// As [`Region::into_owner`].
+    pub fn into_owner<M: OwnedMemory>(self) -> Result<M, Piece> {
+        let Piece { region, offset, len_bytes } = self;
+        Region::into_owner(region).map_err(|region| Piece { region, offset, len_bytes })
+    }
+
     /// The offset of the piece in its region, in bytes.
     pub fn offset(&self) -> usize {
         self.offset
@@ -119,6 +133,21 @@ mod tests {
         assert_eq!((whole.offset(), whole.len()), (0, 64));
         let other = Piece::allocate(64).unwrap();
         assert!(whole.join(other).is_err());
+    }
+
+    #[test]
+    fn given_memory_comes_back_to_its_owner_only_once_nobody_has_a_part() {
+        let given = vec![1, 2, 3, 4];
+        let place = given.as_ptr();
+        let mut front = Piece::of_owner(given).unwrap();
+        front[0] = 9;
+        let back = front.split_off(2);
+        let front = front.into_owner::<Vec<u8>>().expect_err("there is another piece");
+        drop(back);
+        let front = front.into_owner::<Box<[u8]>>().expect_err("it was a vector");
+        let again = front.into_owner::<Vec<u8>>().unwrap();
+        assert_eq!((again.as_ptr(), &again[..]), (place, &[9, 2, 3, 4][..]));
+        assert!(Piece::allocate(8).unwrap().into_owner::<Vec<u8>>().is_err(), "nobody gave it");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Once, OnceLock};
 
@@ -89,6 +90,25 @@ impl Region {
     /// True if the program gave the memory.
     pub fn is_given(&self) -> bool {
         self.owner.is_some()
+    }
+
+    /// True if the program gave the memory as a value of this type.
+    pub fn was_given_as<M: OwnedMemory>(&self) -> bool {
+        self.owner.as_ref().is_some_and(RegionOwner::is::<M>)
+    }
+
+    /// The value that the program gave, if nothing else holds the region: no registration, no piece.
+    ///
+    /// # Errors
+    /// The region, if something does, or the memory was given as another type or not at all.
+    pub fn into_owner<M: OwnedMemory>(region: Arc<Region>) -> Result<M, Arc<Region>> {
+        if !region.was_given_as::<M>() {
+            return Err(region);
+        }
+        // Without its owner the region would unmap memory that it did not map. It has nothing else to drop.
+        let mut region = ManuallyDrop::new(Arc::try_unwrap(region)?);
+        let owner = region.owner.take().and_then(RegionOwner::into_value);
+        Ok(owner.expect("its type was compared above"))
     }
 
     /// The first byte.

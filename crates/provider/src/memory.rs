@@ -115,6 +115,11 @@ impl Mr {
         either!(self, mr => mr.len_bytes())
     }
 
+    /// True if this is the only handle.
+    pub fn is_only_handle(&self) -> bool {
+        either!(self, mr => mr.is_only_handle())
+    }
+
     /// Its rights.
     pub fn access(&self) -> Access {
         either!(self, mr => mr.access())

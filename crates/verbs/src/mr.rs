@@ -102,6 +102,11 @@ impl Mr {
         self.handle.len_bytes
     }
 
+    /// True if this is the only handle.
+    pub fn is_only_handle(&self) -> bool {
+        Arc::strong_count(&self.handle) == 1
+    }
+
     /// Its rights.
     pub fn access(&self) -> Access {
         self.handle.access

@@ -63,6 +63,11 @@ impl Mr {
         self.memory().region.as_ref()
     }
 
+    /// True if this is the only handle.
+    pub fn is_only_handle(&self) -> bool {
+        Arc::strong_count(&self.handle) == 1
+    }
+
     /// The rights that it was registered with.
     pub fn access(&self) -> Access {
         self.memory().access

@@ -8,12 +8,14 @@
 //! | [`PostError`] | posting a work request |
 //! | [`WorkError`] | the outcome of a work request |
 //! | [`KeyError`] | naming memory |
+//! | [`ReclaimError`] | taking given memory back |
 //!
 //! A [`Failure`] is a [`WorkError`] with the buffers of the request.
 
 mod connect;
 pub(crate) mod endpoint;
 mod key;
+mod reclaim;
 mod request;
 mod resource;
 
@@ -22,5 +24,6 @@ pub use connect::{ConnectError, Refusal};
 pub use device::{CaptureError, OpenError};
 pub(crate) use endpoint::EndpointError;
 pub use key::KeyError;
+pub use reclaim::ReclaimError;
 pub use request::{PostError, WaitError, WorkError};
 pub use resource::ResourceError;
