@@ -219,8 +219,10 @@ fn given_memory_comes_back_once_nobody_uses_it() {
         let key = region.key();
         let again: Vec<u8> = region.into_memory().unwrap();
         assert_eq!((again.as_ptr(), &again[..7]), (place, &b"written"[..]));
-        // The key is dead. The connection dies with it, for whatever reason the device tells.
-        left.write(a.buffer(b"too late"), &key.at(0, 8).unwrap()).wait(PATIENCE).unwrap_err();
+        let late = left.write(a.buffer(b"too late"), &key.at(0, 8).unwrap()).wait(PATIENCE);
+        // On iWARP a WRITE completes when it is handed over. Only the peer finds out that the key is dead.
+        assert!(late.is_err() || a.device.capabilities().by_address_only);
+        drop((left, right));
         assert_eq!(&again[..7], b"written");
         assert!(b.domain.allocate(64).unwrap().into_memory::<Vec<u8>>().is_err(), "nobody gave it");
     });
