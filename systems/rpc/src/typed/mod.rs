@@ -6,6 +6,8 @@ pub mod codegen;
 mod errors;
 #[cfg(any(feature = "prost", feature = "tarpc"))]
 mod exchange;
+#[cfg(feature = "tonic")]
+pub mod grpc;
 #[cfg(feature = "json")]
 mod json;
 #[cfg(feature = "reflection")]
