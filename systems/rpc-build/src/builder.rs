@@ -58,7 +58,7 @@ impl Builder {
         self
     }
 
-    /// Writes to this directory instead of Cargo's `OUT_DIR`.
+    /// Writes to this directory instead of Cargo's `OUT_DIR`, and makes it.
     pub fn out_dir(mut self, directory: impl AsRef<Path>) -> Builder {
         self.out_dir = Some(directory.as_ref().to_owned());
         self
@@ -127,6 +127,7 @@ impl Builder {
             descriptors::refuse_streams(&files)?;
         }
         let directory = self.directory()?;
+        std::fs::create_dir_all(&directory)?;
         if self.server {
             descriptors::write_packages(&files, &directory)?;
         }

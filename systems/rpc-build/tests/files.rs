@@ -112,6 +112,13 @@ fn messages_of_other_packages_have_the_right_paths() {
 }
 
 #[test]
+fn client_and_server_can_use_messages_that_tonic_generated() {
+    let builder = configure().skip_streaming(true).extern_path(".log", "crate::messages");
+    let code = read(&compile(builder, &[("log.proto", STREAMS)]).unwrap(), "log.rs");
+    assert!(code.contains("crate::messages::Line") && !code.contains("struct Line"), "{code}");
+}
+
+#[test]
 fn the_whole_set_is_written_where_asked() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("all.bin");
