@@ -32,7 +32,8 @@ pub(crate) struct Settings {
     pub(crate) mappings: u16,
 }
 
-/// The number that the administrator set.
+/// The numbers that the administrator set, or ours. The buffers are those of TCP rather than the 128 KiB of
+/// librdmacm: each time that a buffer is full two threads wake up, and the time to poll is longer for the same reason.
 struct Defaults {
     settings: Settings,
     polling: Duration,
@@ -59,11 +60,11 @@ impl Defaults {
             send_queue: short("sqsize_default", 384),
             recv_queue: short("rqsize_default", 384),
             inline: short("inline_default", 64),
-            send_buffer: number("wmem_default", 1 << 17),
-            recv_buffer: number("mem_default", 1 << 17),
+            send_buffer: number("wmem_default", 1 << 20),
+            recv_buffer: number("mem_default", 2 << 20),
             mappings: tellable(short("iomap_size", 0)),
         };
-        Defaults { settings, polling: Duration::from_micros(number("polling_time", 10).into()) }
+        Defaults { settings, polling: Duration::from_micros(number("polling_time", 100).into()) }
     }
 }
 
@@ -118,14 +119,16 @@ mod tests {
         let read = Defaults::read(&directory);
         std::fs::remove_dir_all(&directory).unwrap();
         assert_eq!(read.settings.recv_buffer, 1_000_000);
-        assert_eq!(read.settings.send_buffer, 1 << 17);
-        assert_eq!(read.polling, Duration::from_micros(10));
+        assert_eq!(read.settings.send_buffer, 1 << 20);
+        assert_eq!(read.polling, Duration::from_micros(100));
         assert_eq!(read.settings.for_stream().send_queue, 0xfffe);
     }
 
     #[test]
     fn datagram_queues_fit_their_buffers() {
-        let settings = Defaults::read(Path::new("/nowhere")).settings.for_datagrams();
+        let usual = Defaults::read(Path::new("/nowhere")).settings;
+        assert_eq!(usual.for_datagrams().send_buffer, 384 * 2048);
+        let settings = Settings { send_buffer: 1 << 17, ..usual }.for_datagrams();
         assert_eq!((settings.send_queue, settings.send_buffer), (64, 1 << 17));
         let tiny = Settings { recv_buffer: 0, send_buffer: u32::MAX, ..settings }.for_datagrams();
         assert_eq!((tiny.recv_queue, tiny.recv_buffer), (1, 2048));

@@ -126,7 +126,7 @@ fn greetings_without_sense_are_refused() {
 fn data_that_was_never_written_ends_the_connection() {
     with_hub("data_that_was_never_written_ends_the_connection", || {
         let listener = listener();
-        for imm in [0x0010_0000, 0x1fff_ffff] {
+        for imm in [0x0100_0000, 0x1fff_ffff] {
             let stranger = Stranger::new();
             stranger.ask(&greeting(2, 100));
             let server = accepted(listener);

@@ -21,6 +21,10 @@ pub struct StreamError {
 }
 
 impl StreamError {
+    pub(crate) fn new(text: String, errno: i32) -> StreamError {
+        StreamError { text, errno }
+    }
+
     /// The number that a socket of the system would give.
     pub fn errno(&self) -> i32 {
         self.errno

@@ -26,6 +26,7 @@
 //!  config · address      sizes and times; names, which are resolved on a thread of their own
 //!  attention             how long a task looks for news itself before the device's thread does
 //!  tokio_io · futures_io the traits of the two worlds
+//!  provider              refuses the devices of the system
 //!  error                 what went wrong, in words
 //! ```
 //!
@@ -46,6 +47,7 @@ mod error;
 mod futures_io;
 mod halves;
 mod listener;
+mod provider;
 mod stream;
 #[cfg(feature = "tokio")]
 mod tokio_io;

@@ -13,6 +13,7 @@ use rsocket::tasks::TaskListener;
 use crate::address::StreamAddress;
 use crate::config::StreamConfig;
 use crate::error::Doing;
+use crate::provider;
 use crate::stream::RdmaStream;
 
 /// Waits for connections, as a TCP listener does. Its ports are RDMA's: they are not those of TCP.
@@ -31,11 +32,13 @@ impl RdmaListener {
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable` if no device has the address, and if no hub can be found or started.
+    /// `Unsupported` if `LONGARM_PROVIDER` asks for the devices of the system.
     pub async fn bind(address: impl Into<StreamAddress>) -> io::Result<RdmaListener> {
         StreamConfig::new().bind(address).await
     }
 
     pub(crate) async fn bind_with(address: StreamAddress, config: &StreamConfig) -> io::Result<RdmaListener> {
+        provider::check()?;
         let mut error = None;
         for address in address.resolve().await? {
             match TaskListener::bind(address, config.backlog_len(), config.settings()).await {

@@ -14,6 +14,7 @@ use crate::attention::Attention;
 use crate::config::StreamConfig;
 use crate::error::Doing;
 use crate::halves::{RdmaReadHalf, RdmaWriteHalf, ReuniteError};
+use crate::provider;
 
 /// A byte stream to a peer, as a TCP stream is one.
 ///
@@ -39,12 +40,13 @@ impl RdmaStream {
     ///
     /// # Errors
     /// `ConnectionRefused`, `TimedOut`, `HostUnreachable` and so on; `InvalidData` if the listener does not speak
-    /// rsockets.
+    /// rsockets; `Unsupported` if `LONGARM_PROVIDER` asks for the devices of the system.
     pub async fn connect(address: impl Into<StreamAddress>) -> io::Result<RdmaStream> {
         StreamConfig::new().connect(address).await
     }
 
     pub(crate) async fn connect_with(address: StreamAddress, config: &StreamConfig) -> io::Result<RdmaStream> {
+        provider::check()?;
         let mut error = None;
         for peer in address.resolve().await? {
             match TaskStream::connect(peer, config.settings()).await {

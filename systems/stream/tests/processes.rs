@@ -173,3 +173,23 @@ fn a_thousand_connections_are_open_at_once() {
         child.must_succeed();
     });
 }
+
+#[test]
+fn devices_of_the_system_are_refused() {
+    if testkit::role().is_none() {
+        let mut command = testkit::run_again("devices_of_the_system_are_refused", "body");
+        command.env("LONGARM_PROVIDER", "verbs");
+        assert!(command.status().unwrap().success());
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let errors = [
+            RdmaListener::bind("127.0.0.1:0").await.map(drop).unwrap_err(),
+            RdmaStream::connect("127.0.0.1:7471").await.map(drop).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        }
+    });
+}

@@ -18,13 +18,12 @@ use crate::protocol::message::StreamMessage;
 use crate::protocol::ring::RingPlace;
 use crate::wait::CallPatience;
 
-/// A long transfer begins with a short piece, so that the peer has something to do, and goes on with
-/// ever longer ones.
+/// A long transfer begins with a short piece, so that the peer has something to do, and goes on with ever longer ones,
+/// unless pieces before it are still under way.
 const FIRST_PIECE: u32 = 2048;
-const LONGEST_PIECE: u32 = 65536;
-/// The longest piece of a task, which does not wait between pieces. Each piece ends a group of packets: these are four
-/// whole groups of 15 packets. It is also no more than a quarter of the send buffer, so that pieces overlap.
-const LONGEST_TASK_PIECE: u32 = 4 * 15 * 4096;
+/// The longest piece. Each piece ends a group of packets: these are four whole groups of 15 packets. It is also no more
+/// than a quarter of the send buffer, so that pieces overlap.
+const LONGEST_PIECE: u32 = 4 * 15 * 4096;
 /// From that length on, the bytes and the notice of them are two requests. The first packet of a WRITE with immediate
 /// data is longer than the next ones, and the last one is longer again: three groups for the system. The packets of
 /// a plain WRITE are of one length, and the notice is a shorter packet, which may end their group.
@@ -84,7 +83,8 @@ fn send_pieces(stream: &SharedStream, source: &mut SendSource<'_, '_>, patience:
     let mut longest = FIRST_PIECE;
     while source.left > 0 {
         if send_at_once(stream, source)? != AtOnce::Sent {
-            send_data(stream, source, |_| longest, patience)?;
+            let limit = |state: &StreamState| if state.is_all_sent() { longest } else { longest_piece(state) };
+            send_data(stream, source, limit, patience)?;
             longest = LONGEST_PIECE.min(2 * longest);
         }
     }
@@ -100,14 +100,14 @@ fn send_pieces_now(stream: &SharedStream, source: &mut SendSource<'_, '_>) -> Re
                 stream.lock().behind_others = true;
                 return Err(Errno::AGAIN);
             }
-            AtOnce::No => send_data(stream, source, longest_task_piece, CallPatience::NONE)?,
+            AtOnce::No => send_data(stream, source, longest_piece, CallPatience::NONE)?,
         }
     }
     Ok(())
 }
 
-fn longest_task_piece(state: &StreamState) -> u32 {
-    LONGEST_TASK_PIECE.min(state.settings.send_buffer / 4)
+fn longest_piece(state: &StreamState) -> u32 {
+    LONGEST_PIECE.min(state.settings.send_buffer / 4)
 }
 
 /// Sends the next piece by way of the send buffer.
