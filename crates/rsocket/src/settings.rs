@@ -33,7 +33,8 @@ pub(crate) struct Settings {
 }
 
 /// The numbers that the administrator set, or ours. The buffers are those of TCP rather than the 128 KiB of
-/// librdmacm: each time that a buffer is full two threads wake up, and the time to poll is longer for the same reason.
+/// librdmacm: each time that a buffer is full two threads wake up, and the time to poll is longer for the same reason. The receive
+/// buffer is a little below 2 MiB: larger memory would take huge pages that the administrator has reserved.
 struct Defaults {
     settings: Settings,
     polling: Duration,
@@ -61,7 +62,7 @@ impl Defaults {
             recv_queue: short("rqsize_default", 384),
             inline: short("inline_default", 64),
             send_buffer: number("wmem_default", 1 << 20),
-            recv_buffer: number("mem_default", 2 << 20),
+            recv_buffer: number("mem_default", 1920 << 10),
             mappings: tellable(short("iomap_size", 0)),
         };
         Defaults { settings, polling: Duration::from_micros(number("polling_time", 100).into()) }
@@ -122,6 +123,13 @@ mod tests {
         assert_eq!(read.settings.send_buffer, 1 << 20);
         assert_eq!(read.polling, Duration::from_micros(100));
         assert_eq!(read.settings.for_stream().send_queue, 0xfffe);
+    }
+
+    #[test]
+    fn usual_buffers_take_no_reserved_huge_pages() {
+        let usual = Defaults::read(Path::new("/nowhere")).settings;
+        let lists = 4096;
+        assert!(usual.recv_buffer.max(usual.send_buffer) + lists < 2 << 20);
     }
 
     #[test]
