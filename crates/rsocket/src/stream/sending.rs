@@ -18,8 +18,8 @@ use crate::protocol::message::StreamMessage;
 use crate::protocol::ring::RingPlace;
 use crate::wait::CallPatience;
 
-/// A long transfer begins with a short piece, so that the peer has something to do, and goes on with ever longer ones,
-/// unless pieces before it are still under way.
+/// A long transfer begins with a short piece, so that the peer has something to do, and goes on with ever longer ones.
+/// It begins with a long one while earlier pieces are under way.
 const FIRST_PIECE: u32 = 2048;
 /// The longest piece. Each piece ends a group of packets: these are four whole groups of 15 packets. It is also no more
 /// than a quarter of the send buffer, so that pieces overlap.
