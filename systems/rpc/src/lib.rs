@@ -15,6 +15,8 @@ mod service;
 mod session;
 mod session_memory;
 mod status;
+#[cfg(test)]
+mod testlink;
 mod tuning;
 mod verbs;
 mod way;

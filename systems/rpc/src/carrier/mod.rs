@@ -1,14 +1,21 @@
 //! The ways to carry a message from one end of a session to the other.
 
+mod checked;
 mod datagram;
+mod fetch;
+mod herd;
 mod immediate;
 mod record;
 mod ring;
+mod round_trip;
+mod slot_order;
 mod slots;
 
 use std::time::Instant;
 
 pub(crate) use datagram::DatagramCarrier;
+pub(crate) use fetch::{FetchClient, FetchServer, FetchSession};
+pub(crate) use herd::{HerdClient, HerdServer, HerdSession};
 pub(crate) use immediate::ImmediateCarrier;
 pub(crate) use ring::{RING_START_BYTES, RingCarrier};
 pub(crate) use slots::{MAX_SLOTS, SlotSet};
@@ -24,6 +31,10 @@ pub(crate) enum Carrier {
     Ring(RingCarrier),
     Immediate(ImmediateCarrier),
     Datagram(Box<DatagramCarrier>),
+    HerdClient(HerdClient),
+    HerdServer(HerdServer),
+    FetchClient(FetchClient),
+    FetchServer(FetchServer),
 }
 
 impl Carrier {
@@ -33,6 +44,10 @@ impl Carrier {
             Carrier::Ring(ring) => ring.inline_bytes(),
             Carrier::Immediate(immediate) => immediate.inline_bytes(),
             Carrier::Datagram(datagram) => datagram.inline_bytes(),
+            Carrier::HerdClient(client) => client.session().request_inline_bytes(),
+            Carrier::HerdServer(server) => server.session().request_inline_bytes(),
+            Carrier::FetchClient(client) => client.session().request_inline_bytes(),
+            Carrier::FetchServer(server) => server.session().request_inline_bytes(),
         }
     }
 
@@ -42,6 +57,10 @@ impl Carrier {
             Carrier::Ring(ring) => ring.inline_bytes(),
             Carrier::Immediate(immediate) => immediate.inline_bytes(),
             Carrier::Datagram(datagram) => datagram.inline_bytes(),
+            Carrier::HerdClient(client) => client.session().reply_inline_bytes(),
+            Carrier::HerdServer(server) => server.session().reply_inline_bytes(),
+            Carrier::FetchClient(client) => client.session().reply_inline_bytes(),
+            Carrier::FetchServer(server) => server.session().reply_inline_bytes(),
         }
     }
 
@@ -57,6 +76,10 @@ impl Carrier {
             Carrier::Ring(ring) => ring.send(link, header, body),
             Carrier::Immediate(immediate) => immediate.send(link, header, body),
             Carrier::Datagram(datagram) => datagram.send(link, header, body, now),
+            Carrier::HerdClient(client) => client.send(link, header, body, now),
+            Carrier::HerdServer(server) => server.send(link, header, body),
+            Carrier::FetchClient(client) => client.send(link, header, body, now),
+            Carrier::FetchServer(server) => server.send(link, header, body),
         }
     }
 
@@ -71,6 +94,10 @@ impl Carrier {
             Carrier::Ring(ring) => ring.receive(link, body),
             Carrier::Immediate(immediate) => immediate.receive(link, body),
             Carrier::Datagram(datagram) => datagram.receive(link, body, now),
+            Carrier::HerdClient(client) => client.receive(body),
+            Carrier::HerdServer(server) => server.receive(link, body),
+            Carrier::FetchClient(client) => client.receive(link, body),
+            Carrier::FetchServer(server) => server.receive(link, body),
         }
     }
 
@@ -80,44 +107,54 @@ impl Carrier {
             Carrier::Ring(ring) => ring.broken = true,
             Carrier::Immediate(immediate) => immediate.on_imm(imm),
             Carrier::Datagram(_) => {} // The connection beside the datagrams carries none.
+            Carrier::HerdClient(client) => client.broken = true,
+            Carrier::HerdServer(server) => server.broken = true,
+            Carrier::FetchClient(client) => client.broken = true,
+            Carrier::FetchServer(server) => server.broken = true,
         }
     }
 
     /// A datagram has arrived, from the peer or from anybody else.
     pub(crate) fn on_datagram(&mut self, bytes: &[u8], now: Instant) {
         match self {
-            Carrier::Ring(_) | Carrier::Immediate(_) => {}
+            Carrier::HerdClient(client) => client.on_datagram(bytes, now),
             Carrier::Datagram(datagram) => datagram.on_datagram(bytes, now),
+            _ => {}
         }
     }
 
     /// A READ of the carrier's own is over: its tag has the bit [`CARRIER_READ`]. Without bytes the connection has ended.
-    pub(crate) fn on_read(&mut self, _: u64, _: Option<&[u8]>) {
-        match self {
-            Carrier::Ring(_) | Carrier::Immediate(_) | Carrier::Datagram(_) => {}
+    pub(crate) fn on_read(&mut self, tag: u64, bytes: Option<&[u8]>) {
+        if let (Carrier::FetchClient(client), Some(bytes)) = (self, bytes) {
+            client.on_read(tag, bytes);
         }
     }
 
     /// Does the work whose time has come. Sessions call this whenever they have found no message.
     pub(crate) fn tick<L: SessionLink>(&mut self, link: &mut L, now: Instant) {
         match self {
-            Carrier::Ring(_) | Carrier::Immediate(_) => {}
             Carrier::Datagram(datagram) => datagram.tick(link, now),
+            Carrier::HerdClient(client) => client.tick(link, now),
+            Carrier::FetchClient(client) => client.tick(link, now),
+            _ => {}
         }
     }
 
     /// The first moment at which [`tick`](Carrier::tick) has something to do.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         match self {
-            Carrier::Ring(_) | Carrier::Immediate(_) => None,
             Carrier::Datagram(datagram) => datagram.next_timer(),
+            Carrier::HerdClient(client) => client.next_timer(),
+            Carrier::FetchClient(client) => client.next_timer(),
+            _ => None,
         }
     }
 
-    /// The client has taken the reply to a request: nobody waits for another.
-    pub(crate) fn finished(&mut self, _slot: u16, _number: u32) {
+    /// Datagrams that answer no request: doubled, late, of another session, or forged.
+    pub(crate) fn strays(&self) -> u64 {
         match self {
-            Carrier::Ring(_) | Carrier::Immediate(_) | Carrier::Datagram(_) => {}
+            Carrier::HerdClient(client) => client.strays(),
+            _ => 0,
         }
     }
 
@@ -127,16 +164,16 @@ impl Carrier {
             Carrier::Ring(ring) => ring.broken,
             Carrier::Immediate(immediate) => immediate.broken,
             Carrier::Datagram(_) => false, // Anybody can send datagrams: none is believed to be the peer's fault.
+            Carrier::HerdClient(client) => client.broken,
+            Carrier::HerdServer(server) => server.broken,
+            Carrier::FetchClient(client) => client.broken,
+            Carrier::FetchServer(server) => server.broken,
         }
     }
 
-    /// True if messages or replies may get lost, so that requests are sent again.
+    /// True if messages or replies may get lost, so that requests are sent again. The way datagram does that itself.
     pub(crate) fn may_lose(&self) -> bool {
-        match self {
-            Carrier::Ring(_) | Carrier::Immediate(_) => false,
-            // The carrier itself sends again what is lost.
-            Carrier::Datagram(_) => false,
-        }
+        matches!(self, Carrier::HerdClient(_) | Carrier::HerdServer(_))
     }
 
     /// True if a completion tells of each message, so that the receiver may sleep.

@@ -231,7 +231,8 @@ impl<L: SessionLink> ClientSession<L> {
 
     /// The first moment at which [`next`](ClientSession::next) has something to do by itself.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        [self.earliest, self.carrier.next_timer()].into_iter().flatten().min()
+        let timers = [self.earliest, self.carrier.next_timer()].into_iter().flatten();
+        timers.min().filter(|_| self.down.is_none())
     }
 
     fn on_reply(&mut self, header: FrameHeader) -> Option<Finished<L::Bytes>> {
@@ -240,7 +241,6 @@ impl<L: SessionLink> ClientSession<L> {
         if !is_awaited || !matches!(slot.state, CallState::Sent) {
             return None;
         }
-        self.carrier.finished(header.slot, header.number);
         // The server has done with the request.
         slot.exposed = None;
         let id = CallId { slot: header.slot, number: header.number };

@@ -392,7 +392,7 @@ impl<L: SessionLink> ServerSession<L> {
 
     /// The first moment at which [`next`](ServerSession::next) has something to do by itself.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.carrier.next_timer()
+        self.carrier.next_timer().filter(|_| self.down.is_none())
     }
 
     /// The connection has ended. Handlers go on, and their replies go nowhere.
