@@ -7,6 +7,9 @@ use std::fmt;
 
 use longarm::RemoteKey;
 
+/// The bit of a READ's tag that says that the carrier has asked for it, not the session.
+pub(crate) const CARRIER_READ: u64 = 1 << 63;
+
 /// Memory of ours that the peer writes with WRITE, addressed from zero.
 pub(crate) trait PeerArea {
     /// Length in bytes.

@@ -23,9 +23,6 @@ pub(crate) use slots::{MAX_SLOTS, SlotSet};
 use crate::frame::FrameHeader;
 use crate::link::{LinkBusy, SessionLink};
 
-/// The bit of a READ's tag that says that the carrier has asked for it, not the session.
-pub(crate) const CARRIER_READ: u64 = 1 << 63;
-
 /// One end of a session, in one of the ways.
 pub(crate) enum Carrier {
     Ring(RingCarrier),
@@ -123,7 +120,7 @@ impl Carrier {
         }
     }
 
-    /// A READ of the carrier's own is over: its tag has the bit [`CARRIER_READ`]. Without bytes the connection has ended.
+    /// A READ of the carrier's own is over: its tag has the bit [`CARRIER_READ`](crate::link::CARRIER_READ). Without bytes the connection has ended.
     pub(crate) fn on_read(&mut self, tag: u64, bytes: Option<&[u8]>) {
         if let (Carrier::FetchClient(client), Some(bytes)) = (self, bytes) {
             client.on_read(tag, bytes);

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::carrier::{CARRIER_READ, Carrier, SlotSet};
+use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
 use crate::frame::{FrameHeader, HEADER_BYTES, LARGE, RpcKind, large_key, outcome_of};
-use crate::link::{LinkBusy, SessionLink};
+use crate::link::{CARRIER_READ, LinkBusy, SessionLink};
 use crate::session::{Body, SessionLimits};
 use crate::status::Status;
 

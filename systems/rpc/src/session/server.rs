@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::carrier::{CARRIER_READ, Carrier, SlotSet};
+use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
 use crate::frame::{FrameHeader, LARGE, RpcKind, large_key, outcome_info};
-use crate::link::{LinkBusy, SessionLink};
+use crate::link::{CARRIER_READ, LinkBusy, SessionLink};
 use crate::session::{Body, CallId, SessionLimits};
 
 /// A request for a handler.

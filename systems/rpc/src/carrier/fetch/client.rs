@@ -1,13 +1,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::carrier::CARRIER_READ;
 use crate::carrier::checked::check_record;
 use crate::carrier::fetch::{ASKED_BYTES, FetchSession, asked_word};
 use crate::carrier::record::{Look, RecordEnds, record_bytes, take_record};
 use crate::carrier::slots::SlotSet;
 use crate::frame::{FrameHeader, HEADER_BYTES, RpcKind};
-use crate::link::{LinkBusy, SessionLink};
+use crate::link::{CARRIER_READ, LinkBusy, SessionLink};
 
 /// The bit of a READ's tag for the second part of a reply.
 const REST: u64 = 1 << 62;
