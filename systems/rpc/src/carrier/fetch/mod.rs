@@ -7,7 +7,7 @@
 //!  slot of a reply:    | checked record: header 24, body, padding, check 8  |
 //! ```
 //! The server polls the requests and stores its replies: it sends nothing. The client READs the first 256 bytes of the
-//! reply's slot, and then the rest of a longer reply; the check shows whether a READ met the reply half stored. After
+//! reply's slot, and then the rest of a longer reply. The check shows whether a READ met the reply half stored. After
 //! five READs without the reply the client asks the server to send it: it WRITEs the request's number to *asked*, and the
 //! server then WRITEs the reply into a record of the client's memory. The server decides when it has the reply: so the reply is in
 //! one place of the two, and a client that has asked goes on fetching with growing pauses. The client asks for the
