@@ -40,3 +40,13 @@ extern crate self as longarm_rpc;
 mod typed;
 
 pub use typed::*;
+
+/// Entrances of the fuzz targets.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Packets to both ends of a session of datagrams; panics if a rule does not hold.
+    pub fn hostile_packets(bytes: &[u8]) {
+        crate::carrier::datagram::fuzzing::hostile_packets(bytes);
+    }
+}

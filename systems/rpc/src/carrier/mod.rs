@@ -1,7 +1,7 @@
 //! The ways to carry a message from one end of a session to the other.
 
 mod checked;
-mod datagram;
+pub(crate) mod datagram;
 mod fetch;
 mod herd;
 mod immediate;

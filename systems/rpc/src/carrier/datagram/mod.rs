@@ -12,10 +12,14 @@
 
 mod client;
 mod flow;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod packet;
 mod parts;
 mod rtt;
 mod server;
+#[cfg(any(test, feature = "fuzzing"))]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod timely;

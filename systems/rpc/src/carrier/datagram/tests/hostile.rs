@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 
+use crate::carrier::datagram::fuzzing::hostile_packets;
 use crate::carrier::datagram::packet::{RpcPacketHeader, RpcPacketKind};
-use crate::carrier::datagram::tests::link::TestLink;
+use crate::carrier::datagram::testing::TestLink;
 use crate::carrier::datagram::tests::network::PacketFaults;
 use crate::carrier::datagram::tests::world::{Sizes, World, setups};
 use crate::carrier::datagram::{DatagramClient, DatagramServer, DatagramSetup};
@@ -144,6 +145,11 @@ proptest! {
         let (client, server) = world.counters();
         prop_assert_eq!(client.malformed + client.foreign, packets.len() as u64);
         prop_assert_eq!(server.malformed + server.foreign, packets.len() as u64);
+    }
+
+    #[test]
+    fn the_fuzz_targets_rules_hold(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        hostile_packets(&bytes);
     }
 
     /// A peer that knows the token may spoil its own calls, and nothing else.

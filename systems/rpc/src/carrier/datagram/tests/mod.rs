@@ -3,6 +3,5 @@
 mod calls;
 mod credits;
 mod hostile;
-mod link;
 mod network;
 mod world;

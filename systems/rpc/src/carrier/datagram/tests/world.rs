@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::carrier::Carrier;
-use crate::carrier::datagram::tests::link::TestLink;
+use crate::carrier::datagram::testing::TestLink;
 use crate::carrier::datagram::tests::network::{LossyNetwork, PacketFaults, Toward};
 use crate::carrier::datagram::{
     DatagramCarrier, DatagramClient, DatagramCounters, DatagramSetup, PacketCut, PacketEnd,

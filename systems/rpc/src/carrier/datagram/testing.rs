@@ -6,17 +6,17 @@ use crate::link::{LinkBusy, PeerArea, SessionLink};
 
 /// Datagrams and messages that a session has sent.
 #[derive(Default)]
-pub(super) struct TestLink {
-    pub(super) datagrams: Vec<Vec<u8>>,
-    pub(super) messages: Vec<Vec<u8>>,
+pub(crate) struct TestLink {
+    pub(crate) datagrams: Vec<Vec<u8>>,
+    pub(crate) messages: Vec<Vec<u8>>,
     /// Datagrams that the device takes until it is asked again.
-    pub(super) room: usize,
+    pub(crate) room: usize,
     /// A datagram was refused.
-    pub(super) refused: bool,
+    pub(crate) refused: bool,
 }
 
 /// Memory that this way does not use.
-pub(super) struct NoArea;
+pub(crate) struct NoArea;
 
 impl PeerArea for NoArea {
     fn len_bytes(&self) -> u64 {
