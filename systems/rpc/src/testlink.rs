@@ -210,11 +210,11 @@ impl TestPair {
     }
 
     /// The requests that the client's device has taken since the last time.
-    pub(crate) fn from_client(&mut self) -> Vec<TestOp> {
+    pub(crate) fn client_posts(&mut self) -> Vec<TestOp> {
         std::mem::take(&mut self.client.link().posted)
     }
 
-    pub(crate) fn from_server(&mut self) -> Vec<TestOp> {
+    pub(crate) fn server_posts(&mut self) -> Vec<TestOp> {
         std::mem::take(&mut self.server.link().posted)
     }
 
@@ -299,10 +299,10 @@ impl TestPair {
     pub(crate) fn run(&mut self) -> Vec<(CallId, Result<Vec<u8>, Status>)> {
         let mut all = Vec::new();
         for _ in 0..20 {
-            let ops = self.from_client();
+            let ops = self.client_posts();
             self.to_server(ops);
             self.serve();
-            let ops = self.from_server();
+            let ops = self.server_posts();
             self.to_client(ops);
             all.extend(self.finished());
         }

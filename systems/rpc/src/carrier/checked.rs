@@ -102,6 +102,14 @@ mod tests {
     }
 
     #[test]
+    fn a_record_with_a_piece_of_another_between_its_ends_is_no_record() {
+        let (area, mut body) = (TestArea::new(128), Vec::new());
+        area.copy_in(0, &record(8, &[2; 50]));
+        area.store(40, 0);
+        assert_eq!(take_checked(&area, 0, 128, &mut body), Look::Nothing);
+    }
+
+    #[test]
     fn changed_bytes_and_wrong_lengths_do_not_pass() {
         let good = record(1, b"thirteen byte");
         assert_eq!(check_record(&good).map(|(header, body)| (header.number, body)), Some((1, &b"thirteen byte"[..])));

@@ -26,7 +26,7 @@ fn let_miss(pair: &mut TestPair) -> u32 {
     let mut reads = 0;
     loop {
         assert!(pair.finished().is_empty());
-        let ops = pair.from_client();
+        let ops = pair.client_posts();
         let is_asked = ops.iter().any(|op| matches!(op, TestOp::Write { bytes, .. } if bytes.len() == 8));
         reads += ops.iter().filter(|op| matches!(op, TestOp::Read { .. })).count() as u32;
         pair.to_server(ops);
@@ -39,10 +39,10 @@ fn let_miss(pair: &mut TestPair) -> u32 {
 /// A call whose reply is fetched or sent: returns whether the server has sent it.
 fn is_sent(pair: &mut TestPair, body: &[u8]) -> bool {
     let id = pair.start(body);
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     assert_eq!(pair.serve(), [id]);
-    let ops = pair.from_server();
+    let ops = pair.server_posts();
     let is_sent = !ops.is_empty();
     pair.to_client(ops);
     assert_eq!(replies(pair), [(id, reversed(body))]);
@@ -69,16 +69,16 @@ fn a_short_reply_takes_one_read_and_a_longer_one_two() {
     for (body, reads) in [(&[1; 200][..], 1), (&[2; 300], 2)] {
         let mut pair = pair();
         let id = pair.start(body);
-        let ops = pair.from_client();
+        let ops = pair.client_posts();
         pair.to_server(ops);
         pair.serve();
-        let ops = pair.from_server();
+        let ops = pair.server_posts();
         pair.to_client(ops); // The READ of a long request.
         pair.serve();
-        assert!(pair.from_server().is_empty(), "the server sends nothing");
+        assert!(pair.server_posts().is_empty(), "the server sends nothing");
         for _ in 0..reads {
             assert!(pair.finished().is_empty());
-            let ops = pair.from_client();
+            let ops = pair.client_posts();
             assert!(matches!(ops[..], [TestOp::Read { .. }]), "{ops:?}");
             pair.to_server(ops);
         }
@@ -91,11 +91,11 @@ fn after_some_misses_the_client_asks_and_the_server_sends_for_a_while() {
     let mut pair = pair();
     assert!(!is_sent(&mut pair, b"fetched"));
     let id = pair.start(b"slow");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     assert_eq!(let_miss(&mut pair), MISSES);
     assert_eq!(pair.serve(), [id]);
-    let ops = pair.from_server();
+    let ops = pair.server_posts();
     assert!(matches!(ops[..], [TestOp::Write { .. }]), "{ops:?}");
     pair.to_client(ops);
     assert_eq!(replies(&mut pair), [(id, reversed(b"slow"))]);
@@ -112,18 +112,18 @@ fn after_some_misses_the_client_asks_and_the_server_sends_for_a_while() {
 fn a_reply_that_was_stored_before_the_question_is_found() {
     let mut pair = pair();
     let id = pair.start(b"just stored");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     let mut question = Vec::new();
     while question.is_empty() {
         pair.finished();
-        let (asked, reads) = pair.from_client().into_iter().partition(|op| matches!(op, TestOp::Write { .. }));
+        let (asked, reads) = pair.client_posts().into_iter().partition(|op| matches!(op, TestOp::Write { .. }));
         question = asked;
         pair.to_server(reads);
     }
     assert_eq!(pair.serve(), [id]);
     pair.to_server(question);
-    assert!(pair.from_server().is_empty());
+    assert!(pair.server_posts().is_empty());
     pair.pass_to_timer();
     assert_eq!(replies(&mut pair), [(id, reversed(b"just stored"))]);
 }
@@ -139,7 +139,7 @@ fn a_client_that_has_asked_fetches_ever_more_rarely() {
         pair.pass_to_timer();
         pauses.push(pair.now - before);
         pair.finished();
-        let ops = pair.from_client();
+        let ops = pair.client_posts();
         assert!(matches!(ops[..], [TestOp::Read { .. }]), "{ops:?}");
         pair.to_server(ops);
         pair.finished();
@@ -150,7 +150,7 @@ fn a_client_that_has_asked_fetches_ever_more_rarely() {
 /// Starts a call, and stores its reply.
 fn store(pair: &mut TestPair, reply: &[u8]) -> CallId {
     let id = pair.start(b"request");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     assert_eq!(pair.arrivals().len(), 1);
     pair.reply(id, reply);
@@ -170,7 +170,7 @@ fn a_torn_reply_is_fetched_again() {
         let id = store(&mut pair, &new);
         for read in 0..reads {
             assert_eq!(pair.finished(), []);
-            let [TestOp::Read { key, tag }] = pair.from_client()[..] else {
+            let [TestOp::Read { key, tag }] = pair.client_posts()[..] else {
                 panic!("the client fetches");
             };
             let mut bytes = pair.server.link().bytes_at(&key).unwrap();
@@ -188,15 +188,15 @@ fn a_torn_reply_is_fetched_again() {
 fn a_fetch_that_ends_after_its_call_is_ignored() {
     let mut pair = pair();
     let id = pair.start(b"sent meanwhile");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     let_miss(&mut pair);
     pair.pass_to_timer();
     pair.finished();
-    let late = pair.from_client();
+    let late = pair.client_posts();
     assert!(matches!(late[..], [TestOp::Read { .. }]));
     assert_eq!(pair.serve(), [id]);
-    let ops = pair.from_server();
+    let ops = pair.server_posts();
     pair.to_client(ops);
     assert_eq!(pair.finished(), [(id, Ok(reversed(b"sent meanwhile")))]);
     pair.to_server(late.clone());
@@ -212,11 +212,11 @@ fn a_fetch_that_ends_after_its_call_is_ignored() {
 fn a_reply_beyond_its_place_ends_the_session() {
     let mut pair = pair();
     pair.start(b"?");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     pair.serve();
     pair.finished();
-    let [TestOp::Read { key, tag }] = pair.from_client()[..] else {
+    let [TestOp::Read { key, tag }] = pair.client_posts()[..] else {
         panic!("the client fetches");
     };
     let mut bytes = pair.server.link().bytes_at(&key).unwrap();
@@ -230,11 +230,11 @@ fn a_reply_beyond_its_place_ends_the_session() {
 fn a_reply_that_nobody_asked_for_ends_the_session() {
     let mut pair = pair();
     let id = pair.start(b"slow");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     let_miss(&mut pair);
     assert_eq!(pair.serve(), [id]);
-    let mut ops = pair.from_server();
+    let mut ops = pair.server_posts();
     if let TestOp::Write { bytes, .. } = &mut ops[0] {
         bytes[8] ^= 1; // The number.
     }
@@ -247,7 +247,7 @@ fn a_reply_that_nobody_asked_for_ends_the_session() {
 fn a_busy_device_delays_requests_and_replies() {
     let mut pair = pair();
     let id = pair.start(b"slow");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     pair.client.link().busy = true;
     assert_eq!(pair.finished(), []);

@@ -41,7 +41,7 @@ fn calls_of_all_lengths_return_in_every_slot() {
 fn a_lost_request_is_written_again() {
     let mut pair = pair();
     let id = pair.start(b"lost");
-    assert_eq!(pair.from_client().len(), 1);
+    assert_eq!(pair.client_posts().len(), 1);
     assert_eq!(pair.run(), [], "not before its time");
     pair.pass_to_timer();
     assert_eq!(replies(&mut pair), [(id, reversed(b"lost"))]);
@@ -54,14 +54,14 @@ fn a_lost_reply_is_sent_again_and_the_request_runs_once() {
     for body in [&[5; 60][..], &[6; 4000]] {
         let mut pair = pair();
         let id = pair.start(body);
-        let ops = pair.from_client();
+        let ops = pair.client_posts();
         pair.to_server(ops);
         pair.arrivals().iter().for_each(|(arrived, _)| assert_eq!(arrived.id, id));
-        let ops = pair.from_server();
+        let ops = pair.server_posts();
         pair.to_client(ops); // The READ of a long request.
         pair.arrivals();
         pair.reply(id, body);
-        assert!(matches!(pair.from_server()[..], [TestOp::Datagram(_)]));
+        assert!(matches!(pair.server_posts()[..], [TestOp::Datagram(_)]));
         pair.pass_to_timer();
         assert_eq!(replies(&mut pair), [(id, body.to_vec())]);
         assert_eq!(pair.server.counters().repeated, 1);
@@ -73,7 +73,7 @@ fn a_lost_reply_is_sent_again_and_the_request_runs_once() {
 fn a_request_that_comes_again_while_its_handler_runs_is_not_executed_again() {
     let mut pair = pair();
     let id = pair.start(b"slow");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     assert_eq!(pair.arrivals().len(), 1);
     for _ in 0..3 {
@@ -89,14 +89,14 @@ fn a_request_that_comes_again_while_its_handler_runs_is_not_executed_again() {
 fn repetitions_grow_rare() {
     let mut pair = pair();
     pair.start(b"into the void");
-    assert_eq!(pair.from_client().len(), 1);
+    assert_eq!(pair.client_posts().len(), 1);
     let mut pauses = Vec::new();
     for _ in 0..8 {
         let before = pair.now;
         pair.pass_to_timer();
         pauses.push(pair.now - before);
         pair.finished();
-        assert_eq!(pair.from_client().len(), 1, "it never gives up");
+        assert_eq!(pair.client_posts().len(), 1, "it never gives up");
     }
     assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(Duration::from_secs(1))), "{pauses:?}");
 }
@@ -110,7 +110,7 @@ fn a_part_of_a_request_is_no_request() {
         replies(&mut pair);
     }
     let id = pair.start(&[2; 100]);
-    let [TestOp::Write { at, bytes, .. }] = &pair.from_client()[..] else {
+    let [TestOp::Write { at, bytes, .. }] = &pair.client_posts()[..] else {
         panic!("a request is one WRITE");
     };
     for cut in (8..bytes.len()).step_by(8) {
@@ -125,10 +125,10 @@ fn a_part_of_a_request_is_no_request() {
 fn doubled_late_and_foreign_replies_are_dropped() {
     let mut pair = pair();
     let old = pair.start(b"first");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     assert_eq!(pair.serve(), [old]);
-    let reply = pair.from_server();
+    let reply = pair.server_posts();
     pair.to_client([reply.clone(), reply.clone()].concat());
     assert_eq!(pair.finished().len(), 1);
     assert_eq!(pair.client.carrier().strays(), 1);
@@ -162,11 +162,11 @@ fn replies_that_overtake_each_other_and_lost_ones_leave_no_call_behind() {
     let mut done = 0;
     for round in 0..200_u32 {
         while pair.try_start(&round.to_le_bytes()).is_ok() {}
-        let mut ops = pair.from_client();
+        let mut ops = pair.client_posts();
         ops.retain(|_| round % 3 != 1);
         pair.to_server(ops);
         pair.serve();
-        let mut ops = pair.from_server();
+        let mut ops = pair.server_posts();
         ops.reverse();
         ops.truncate(if round % 2 == 0 { 1 } else { 4 });
         pair.to_client(ops);
@@ -184,7 +184,7 @@ fn replies_that_overtake_each_other_and_lost_ones_leave_no_call_behind() {
 fn a_record_in_a_wrong_slot_ends_the_session() {
     let mut pair = pair();
     pair.start(b"somewhere else");
-    let mut ops = pair.from_client();
+    let mut ops = pair.client_posts();
     if let TestOp::Write { at, .. } = &mut ops[0] {
         *at += SESSION.slot_bytes;
     }
@@ -197,7 +197,7 @@ fn a_record_in_a_wrong_slot_ends_the_session() {
 fn a_length_beyond_the_slot_ends_the_session() {
     let mut pair = pair();
     pair.start(b"long");
-    let mut ops = pair.from_client();
+    let mut ops = pair.client_posts();
     if let TestOp::Write { bytes, .. } = &mut ops[0] {
         bytes[..4].copy_from_slice(&225_u32.to_le_bytes());
     }
@@ -210,7 +210,7 @@ fn a_length_beyond_the_slot_ends_the_session() {
 fn a_busy_device_delays_requests_and_replies() {
     let mut pair = pair();
     let id = pair.start(b"reply later");
-    let ops = pair.from_client();
+    let ops = pair.client_posts();
     pair.to_server(ops);
     pair.server.link().busy = true;
     assert_eq!(pair.serve(), [id]);
