@@ -14,6 +14,9 @@ mod server;
 mod service;
 mod session;
 mod session_memory;
+#[cfg(any(test, feature = "sim"))]
+#[doc(hidden)]
+pub mod sim;
 mod status;
 #[cfg(test)]
 mod testlink;

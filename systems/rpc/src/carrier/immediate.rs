@@ -20,8 +20,9 @@ pub(crate) struct ImmediateCarrier {
     node: u16,
     /// Our messages carry immediate data.
     tell: bool,
-    /// Slots that immediate data has told of.
+    /// Slots that immediate data has told of, each once.
     told: VecDeque<u16>,
+    told_set: SlotSet,
     /// Slots to look at: those with a request that waits for its reply.
     watched: SlotSet,
     pub(crate) broken: bool,
@@ -30,7 +31,7 @@ pub(crate) struct ImmediateCarrier {
 impl ImmediateCarrier {
     pub(crate) fn new(slots: u16, slot_bytes: u64, node: u16, tell: bool) -> ImmediateCarrier {
         let (told, watched) = (VecDeque::with_capacity(usize::from(slots)), SlotSet::default());
-        ImmediateCarrier { slots, slot_bytes, node, tell, told, watched, broken: false }
+        ImmediateCarrier { slots, slot_bytes, node, tell, told, told_set: SlotSet::default(), watched, broken: false }
     }
 
     pub(crate) fn inline_bytes(&self) -> usize {
@@ -59,18 +60,25 @@ impl ImmediateCarrier {
     /// Notes that the peer has told of a message.
     pub(crate) fn on_imm(&mut self, imm: u32) {
         let (node, slot) = (imm as u16, (imm >> 16) as u16);
-        // A slot is told of once at a time; more than all of them is a flood.
-        if node != self.node || slot >= self.slots || self.told.len() >= usize::from(self.slots) {
+        if node != self.node || slot >= self.slots {
             self.broken = true;
             return;
         }
-        self.told.push_back(slot);
+        // A slot may be told of twice: the first message was found in its slot before we heard of it.
+        if !self.told_set.contains(slot) {
+            self.told_set.insert(slot);
+            self.told.push_back(slot);
+        }
     }
 
     pub(crate) fn receive<L: SessionLink>(&mut self, link: &mut L, body: &mut Vec<u8>) -> Option<FrameHeader> {
-        if let Some(slot) = self.told.pop_front() {
-            // The message may have been found in its slot before.
-            return self.look(link, slot, body);
+        while let Some(slot) = self.told.pop_front() {
+            self.told_set.remove(slot);
+            // The message may have been found in its slot before: then the next one counts.
+            let header = self.look(link, slot, body);
+            if header.is_some() || self.broken {
+                return header;
+            }
         }
         let mut left = self.watched;
         while let Some(slot) = left.pop() {

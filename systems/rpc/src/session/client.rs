@@ -4,7 +4,7 @@
 //! not when the caller gives up: until then the server may read the request's memory.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
@@ -129,6 +129,16 @@ impl<L: SessionLink> ClientSession<L> {
         self.down.as_deref().or(draining)
     }
 
+    /// True if the session has ended.
+    pub(crate) fn is_down(&self) -> bool {
+        self.down.is_some()
+    }
+
+    /// True if no call is without an answer, and nothing waits for the device.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.outstanding() == 0 && self.unsent.is_empty() && self.finished.is_empty()
+    }
+
     /// The body of the reply that [`next`](ClientSession::next) has returned last, if it was short.
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
@@ -143,15 +153,9 @@ impl<L: SessionLink> ClientSession<L> {
             let words = format!("{} bytes are more than {}", call.body.len(), self.limits.max_message_bytes);
             return Err(NotStarted::Refused(Status::resource_exhausted(words).with_executed(Executed::No)));
         }
-        let info = match call.deadline {
-            None => 0,
-            Some(deadline) => match micros(deadline.saturating_duration_since(now)) {
-                0 => {
-                    let late = Status::deadline_exceeded("the deadline passed before the request was sent");
-                    return Err(NotStarted::Refused(late.with_executed(Executed::No)));
-                }
-                left => left,
-            },
+        let Some(info) = time_left(call.deadline, now) else {
+            let late = Status::deadline_exceeded("the deadline passed before the request was sent");
+            return Err(NotStarted::Refused(late.with_executed(Executed::No)));
         };
         let Some(slot) = self.free.front().copied() else {
             return Err(NotStarted::Full);
@@ -409,8 +413,16 @@ fn executed_so_far(state: &CallState) -> Executed {
     }
 }
 
-fn micros(left: Duration) -> u32 {
-    u32::try_from(left.as_micros()).unwrap_or(u32::MAX)
+/// The microseconds until a deadline as a request carries them; `None` if it has passed. Zero means no deadline: so a
+/// server does not give up a call whose deadline is too far away for the field.
+fn time_left(deadline: Option<Instant>, now: Instant) -> Option<u32> {
+    let Some(deadline) = deadline else {
+        return Some(0);
+    };
+    match deadline.saturating_duration_since(now).as_micros() {
+        0 => None,
+        left => Some(u32::try_from(left).unwrap_or(0)),
+    }
 }
 
 fn tag_of(id: CallId) -> u64 {
@@ -419,4 +431,22 @@ fn tag_of(id: CallId) -> u64 {
 
 fn id_of(tag: u64) -> CallId {
     CallId { slot: (tag >> 32) as u16, number: tag as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_is_too_far_away_does_not_come_early() {
+        let now = Instant::now();
+        let left = |after| time_left(Some(now + after), now);
+        assert_eq!(time_left(None, now), Some(0));
+        assert_eq!(left(Duration::from_nanos(999)), None);
+        assert_eq!(left(Duration::from_micros(1)), Some(1));
+        assert_eq!(left(Duration::from_micros(u64::from(u32::MAX))), Some(u32::MAX));
+        assert_eq!(left(Duration::from_micros(u64::from(u32::MAX) + 1)), Some(0), "no deadline, for the server");
+    }
 }

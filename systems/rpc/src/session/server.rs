@@ -305,9 +305,7 @@ impl<L: SessionLink> ServerSession<L> {
         };
         if body.len() > self.limits.max_message_bytes {
             let words = format!("a reply of {} bytes is too long", body.len());
-            header.info = outcome_info(Code::ResourceExhausted, outcome.1);
-            (header.flags, header.body_bytes) = (0, words.len() as u32);
-            self.send_reply(header, words.as_bytes(), now);
+            self.reply_without_room(header, &words, outcome.1, now);
         } else if body.len() <= limit {
             self.send_reply(header, body, now);
         } else {
@@ -325,12 +323,17 @@ impl<L: SessionLink> ServerSession<L> {
                 self.send_reply(header, &descriptor, now);
             }
             Err(LinkBusy) => {
-                let words = b"the server has no memory for the reply";
-                header.info = outcome_info(Code::ResourceExhausted, Executed::Yes);
-                (header.flags, header.body_bytes) = (0, words.len() as u32);
-                self.send_reply(header, words, now);
+                self.reply_without_room(header, "the server has no memory for the reply", Executed::Yes, now);
             }
         }
+    }
+
+    /// Words take the place of a reply that cannot be sent. They are cut, too.
+    fn reply_without_room(&mut self, mut header: FrameHeader, words: &str, executed: Executed, now: Instant) {
+        let words = &words.as_bytes()[..words.len().min(self.carrier.reply_inline_bytes())];
+        header.info = outcome_info(Code::ResourceExhausted, executed);
+        (header.flags, header.body_bytes) = (0, words.len() as u32);
+        self.send_reply(header, words, now);
     }
 
     fn send_reply(&mut self, header: FrameHeader, body: &[u8], now: Instant) {
