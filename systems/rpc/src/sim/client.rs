@@ -104,6 +104,7 @@ impl SimWorld {
 
     fn on_finished(&mut self, live: &mut LiveClient, finished: Finished<Vec<u8>>) -> Result<(), Broken> {
         let id = finished.id;
+        self.active_ns = self.now_ns();
         let Some(uid) = live.calls.remove(&(id.slot, id.number)) else {
             return Err(format!("{id:?} ended, which is no call of connection {}", live.connection));
         };
@@ -173,6 +174,7 @@ impl SimWorld {
 
     fn on_sent(&mut self, uid: usize, live: &mut LiveClient, id: CallId) -> Result<(), Broken> {
         let now = self.now_ns();
+        self.active_ns = now;
         self.note(&[11, uid as u64], || format!("call {uid} is sent as {id:?}"));
         self.account.calls[uid].sent = Some((live.connection, id, now));
         self.account.calls[uid].is_hostile = self.is_hostile(live.connection);

@@ -29,8 +29,9 @@ impl SimWorld {
             // A busy device stops nobody.
             let _ = self.network.borrow_mut().post(end, op);
         }
-        if self.rng.u8(..4) == 0 {
-            let bytes = hostile_message(&mut self.rng);
+        if self.rng.bool() {
+            let mut bytes = self.scenario.way.datagram_head(&mut self.rng, node, !end.is_server);
+            bytes.extend(hostile_message(&mut self.rng));
             let _ = self.network.borrow_mut().post_datagram(end, bytes);
         }
         self.plan_in(20_000, SimTask::Hostile(connection, left - 1));

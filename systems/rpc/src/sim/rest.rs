@@ -1,5 +1,6 @@
 //! The end of a run: everything is over, and nothing is left.
 
+use crate::carrier::Carrier;
 use crate::sim::account::{Broken, CallRecord, ensure};
 use crate::sim::network::EndId;
 use crate::sim::world::SimWorld;
@@ -36,6 +37,11 @@ impl SimWorld {
                 ensure!(served.session.is_quiet(), "the server of connection {connection} has something unsent");
                 let malformed = served.session.counters().malformed;
                 ensure!(malformed == 0, "{malformed} messages were malformed");
+            }
+            if let Carrier::Datagram(datagram) = live.session.carrier()
+                && let Some(lost) = datagram.credits_taken()
+            {
+                ensure!(lost == 0, "{lost} credits of connection {connection} are lost");
             }
             for is_server in [false, true] {
                 let exposed = self.network.borrow().exposures(EndId { connection, is_server });

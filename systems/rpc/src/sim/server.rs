@@ -64,6 +64,16 @@ impl SimWorld {
         outcome
     }
 
+    /// A server polls the memory of a session.
+    pub(crate) fn look_server(&mut self, server: usize, connection: usize) -> Result<(), Broken> {
+        let Some(mut live) = self.servers[server].sessions.remove(&connection) else {
+            return Ok(());
+        };
+        let outcome = self.take_arrived(server, connection, &mut live);
+        self.servers[server].sessions.insert(connection, live);
+        outcome
+    }
+
     fn is_drained(&self, live: &LiveServer) -> bool {
         live.drained.is_some() && live.held == 0 && live.session.is_quiet()
     }

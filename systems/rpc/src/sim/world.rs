@@ -15,12 +15,16 @@ use crate::sim::network::{EndId, LinkFaults, SimNetwork};
 use crate::sim::scenario::{HostileEnd, RpcScenario};
 use crate::sim::server::{LiveServer, Running, SimServer};
 
-/// No run takes longer.
-const END_NS: u64 = 3_000_000_000;
-/// After the last call everything has come to rest within this time.
-const SETTLE_NS: u64 = 10_000_000;
-/// Ends that poll look so often at least.
+/// Something must happen to a call within this time, until everything is at rest. Ways that lose messages repeat them with
+/// growing pauses, of a second at most.
+const REST_NS: u64 = 50_000_000;
+const LOSSY_REST_NS: u64 = 120_000_000_000;
+/// Ends that poll look so often at least, and less often while nothing happens.
 const POLL_NS: u64 = 400_000;
+const IDLE_POLL_NS: u64 = 10_000_000;
+const IDLE_AFTER_NS: u64 = 5_000_000;
+/// Looks of a polling server each time: some ways look at one slot of all.
+const LOOKS: u32 = 66;
 
 /// A thing that a process does, or that happens to it.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +61,10 @@ pub(crate) struct SimWorld {
     /// The client and the server of each connection.
     owners: Vec<(usize, usize)>,
     base: Instant,
+    /// The time of the last event but looks and packets: calls begin and end, handlers run, connections are lost.
+    pub(crate) active_ns: u64,
+    /// The time of the last event of the network.
+    busy_ns: u64,
 }
 
 impl SimWorld {
@@ -74,6 +82,8 @@ impl SimWorld {
             hostile: BTreeMap::new(),
             owners: Vec::new(),
             base: Instant::now(),
+            active_ns: 0,
+            busy_ns: 0,
             scenario,
         };
         world.plan_run();
@@ -105,18 +115,15 @@ impl SimWorld {
     }
 
     pub(crate) fn run(&mut self) -> Result<(), Broken> {
-        let mut rests_at = None;
+        let rest_ns = if self.scenario.way.way.is_lossy() { LOSSY_REST_NS } else { REST_NS };
         loop {
             self.step()?;
-            let now = self.now_ns();
-            if rests_at.is_none() && self.is_all_over() {
-                rests_at = Some(now + SETTLE_NS);
+            let is_over = self.is_all_over();
+            if is_over && self.check_rest().is_ok() {
+                return Ok(());
             }
-            if rests_at.is_some_and(|at| now >= at) {
-                return self.check_rest();
-            }
-            if now > END_NS {
-                return Err(self.unfinished());
+            if self.now_ns() > self.active_ns + rest_ns {
+                return if is_over { self.check_rest() } else { Err(self.unfinished()) };
             }
         }
     }
@@ -131,7 +138,7 @@ impl SimWorld {
             self.network.borrow_mut().advance(at_ns);
             self.perform(task)?;
         } else {
-            let until = self.now_ns() + SETTLE_NS;
+            let until = self.now_ns() + REST_NS;
             self.network.borrow_mut().advance(until);
         }
         let broken = self.network.borrow_mut().violation.take();
@@ -140,6 +147,7 @@ impl SimWorld {
 
     fn wake(&mut self) {
         let wakes = self.network.borrow_mut().take_wakes();
+        self.busy_ns = self.now_ns();
         for EndId { connection, is_server } in wakes {
             let (client, server) = self.owners[connection];
             if is_server {
@@ -150,7 +158,18 @@ impl SimWorld {
         }
     }
 
+    /// The pause until the next look of an end that polls.
+    fn poll_pause(&self) -> u64 {
+        if self.now_ns() < self.busy_ns + IDLE_AFTER_NS { POLL_NS } else { IDLE_POLL_NS }
+    }
+
     fn perform(&mut self, task: SimTask) -> Result<(), Broken> {
+        if !matches!(
+            task,
+            SimTask::StepClient(_) | SimTask::StepServer(..) | SimTask::PollClient(..) | SimTask::PollServer(..)
+        ) {
+            self.active_ns = self.now_ns();
+        }
         match task {
             SimTask::Connect(client) => self.connect(client),
             SimTask::Call(client) => self.make_call(client),
@@ -159,14 +178,17 @@ impl SimWorld {
             SimTask::StepServer(server, connection) => self.step_server(server, connection),
             SimTask::PollClient(client, connection) => {
                 if self.clients[client].live.as_ref().is_some_and(|live| live.connection == connection) {
-                    self.plan_in(POLL_NS, task);
+                    self.plan_in(self.poll_pause(), task);
                     return self.step_client(client);
                 }
                 Ok(())
             }
             SimTask::PollServer(server, connection) => {
                 if self.servers[server].sessions.contains_key(&connection) {
-                    self.plan_in(POLL_NS, task);
+                    self.plan_in(self.poll_pause(), task);
+                }
+                for _ in 1..LOOKS {
+                    self.look_server(server, connection)?;
                 }
                 self.step_server(server, connection)
             }
@@ -211,6 +233,9 @@ impl SimWorld {
         let hostile = self.scenario.hostile.filter(|_| client == 0);
         let faults = LinkFaults { unreliable_writes: pairing.unreliable_writes, ..self.scenario.faults };
         self.network.borrow_mut().connect(pairing.sizes, faults, hostile.is_some());
+        if let Some(old) = self.owners.iter().rposition(|owners| *owners == (client, server)) {
+            self.network.borrow_mut().inherit(old, connection);
+        }
         self.owners.push((client, server));
         if let Some(end) = hostile {
             self.hostile.insert(connection, end);

@@ -66,6 +66,11 @@ impl DatagramClient {
         self.free
     }
 
+    /// Credits that packets hold.
+    pub(crate) fn credits_taken(&self) -> u32 {
+        self.setup.credits - self.free
+    }
+
     /// Packets that may be under way now.
     pub(crate) fn window(&self) -> u32 {
         self.window.packets()

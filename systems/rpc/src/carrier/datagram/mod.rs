@@ -162,6 +162,14 @@ impl DatagramCarrier {
         }
     }
 
+    /// Credits of the client that packets hold.
+    pub(crate) fn credits_taken(&self) -> Option<u32> {
+        match self {
+            DatagramCarrier::Client(client) => Some(client.credits_taken()),
+            DatagramCarrier::Server(_) => None,
+        }
+    }
+
     /// Takes a message over. It is sent as credits and device allow, until it has arrived.
     pub(crate) fn send<L: SessionLink>(
         &mut self,

@@ -112,6 +112,8 @@ struct NetEnd {
 struct Connection {
     faults: LinkFaults,
     is_up: bool,
+    /// The next connection of the same processes: it gets the datagrams that are late.
+    heir: Option<usize>,
     /// One of the ends is hostile: the rules for honest peers do not hold.
     is_hostile: bool,
     ends: [NetEnd; 2],
@@ -183,8 +185,13 @@ impl SimNetwork {
             is_dead: false,
             was_refused: false,
         });
-        self.connections.push(Connection { faults, is_up: true, is_hostile, ends });
+        self.connections.push(Connection { faults, is_up: true, heir: None, is_hostile, ends });
         self.connections.len() - 1
+    }
+
+    /// Datagrams of an old connection go to a new one from now on.
+    pub(crate) fn inherit(&mut self, old: usize, new: usize) {
+        self.connections[old].heir = Some(new);
     }
 
     pub(crate) fn areas(&self, end: EndId) -> (Rc<SimArea>, Option<Rc<SimArea>>) {
@@ -275,9 +282,12 @@ impl SimNetwork {
                 self.wakes.push(from.peer());
             }
             NetEvent::Sample { reader, sampling } => self.sample(reader, sampling),
-            NetEvent::Notice { to, notice } => {
-                let is_datagram = matches!(notice, SimNotice::Datagram(_) | SimNotice::Down);
-                if is_datagram || self.is_up(to.connection) {
+            NetEvent::Notice { mut to, notice } => {
+                if let (SimNotice::Datagram(_), Some(heir)) = (&notice, self.connections[to.connection].heir) {
+                    to.connection = heir;
+                }
+                let is_free = matches!(notice, SimNotice::Datagram(_) | SimNotice::Down);
+                if is_free || self.is_up(to.connection) {
                     self.tell(to, notice);
                 }
             }
