@@ -124,3 +124,25 @@ async fn an_empty_and_a_long_message_arrive_whole() {
         assert_eq!(reply.into_inner(), vec![7; length]);
     }
 }
+
+#[tokio::test]
+async fn a_handler_that_blocks_has_a_thread_of_its_own() {
+    const BLOCK: Method = Method::new("/gate.Gate/Block");
+    const OPEN: Method = Method::new("/gate.Gate/Open");
+    let (opener, gate) = std::sync::mpsc::channel();
+    let gate = std::sync::Mutex::new(gate);
+    let methods = Methods::new("gate.Gate")
+        .blocking(BLOCK, move |_| {
+            gate.lock().unwrap().recv().unwrap();
+            Ok(longarm_rpc::Response::new(Bytes::new()))
+        })
+        .direct(OPEN, move |_, _| opener.send(()).map_err(|_| longarm_rpc::Status::internal("nobody waits")));
+    let mut router = Router::default();
+    router.add(methods).unwrap();
+    let channel = GrpcChannel::new(connect(router).await);
+    let mut other = channel.clone();
+    let blocked = tokio::spawn(async move { unary::<_, _, ()>(&mut other, BLOCK, Request::new(())).await });
+    tokio::task::yield_now().await;
+    unary::<_, _, ()>(&mut channel.clone(), OPEN, Request::new(())).await.unwrap();
+    blocked.await.unwrap().unwrap();
+}

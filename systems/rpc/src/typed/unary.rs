@@ -1,6 +1,7 @@
 //! Calls and handlers whose messages are those of Protocol Buffers.
 
 use std::future::Future;
+use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
@@ -8,6 +9,7 @@ use tower_service::Service;
 
 use crate::code::Executed;
 
+use crate::client::Client;
 use crate::message::{Request, Response};
 use crate::service::{Call, Method, Methods, RunOn};
 use crate::status::Status;
@@ -45,9 +47,11 @@ where
 {
     let request = request.map(|message| encode(&message));
     let (bytes, metadata) = exchange(service, Call { method, request }).await?.into_parts();
-    let message =
-        R::decode(bytes).map_err(|error| Status::internal(format!("the reply cannot be decoded: {error}")))?;
-    Ok(Response::from_parts(message, metadata))
+    Ok(Response::from_parts(decode_reply(bytes)?, metadata))
+}
+
+fn decode_reply<R: Message + Default>(bytes: Bytes) -> Result<R, Status> {
+    R::decode(bytes).map_err(|error| Status::internal(format!("the reply cannot be decoded: {error}")))
 }
 
 /// One allocation of the exact length; no copy afterwards.
@@ -58,6 +62,33 @@ fn encode(message: &impl Message) -> Bytes {
 /// The gRPC code of a request that does not decode is INTERNAL (doc/statuscodes.md).
 fn undecodable(error: &prost::DecodeError) -> Status {
     Status::internal(format!("the request cannot be decoded: {error}")).with_executed(Executed::No)
+}
+
+impl Client {
+    /// Calls a method with messages of Protocol Buffers, and polls until the reply is there.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use longarm_rpc::{Client, ClientOptions, Method};
+    ///
+    /// const NEXT: Method = Method::new("/sum.Sum/Next");
+    /// # fn main() -> Result<(), longarm_rpc::Status> {
+    /// let mut client = Client::connect("host:7471", &ClientOptions::default())?;
+    /// let next: u64 = client.unary(NEXT, &41_u64, Duration::from_millis(10))?;
+    /// # drop(next);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`call`](Client::call); [`Code::Internal`](crate::Code::Internal) if the reply is no message of its type.
+    pub fn unary<Q, R>(&mut self, method: Method, request: &Q, timeout: Duration) -> Result<R, Status>
+    where
+        Q: Message,
+        R: Message + Default,
+    {
+        decode_reply(self.call(method, &request.encode_to_vec(), timeout)?)
+    }
 }
 
 impl Methods {

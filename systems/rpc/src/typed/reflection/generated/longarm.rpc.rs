@@ -41,6 +41,14 @@ pub struct DescribeSymbolReply {
 pub mod reflection_client {
     #![allow(dead_code, missing_docs, unreachable_pub, clippy::all)]
     use ::longarm_rpc::codegen as codegen;
+    /// The method `/longarm.rpc.Reflection/ListServices`.
+    pub const LIST_SERVICES: codegen::Method = codegen::Method::new(
+        "/longarm.rpc.Reflection/ListServices",
+    );
+    /// The method `/longarm.rpc.Reflection/DescribeSymbol`.
+    pub const DESCRIBE_SYMBOL: codegen::Method = codegen::Method::new(
+        "/longarm.rpc.Reflection/DescribeSymbol",
+    );
     /// The services of a server, for tools that know none of them.
     ///
     /// gRPC's own reflection (grpc.reflection.v1) is a stream; each of these methods has one request and one reply.
@@ -69,10 +77,7 @@ pub mod reflection_client {
             codegen::Response<super::ListServicesReply>,
             codegen::Status,
         > {
-            const METHOD: codegen::Method = codegen::Method::new(
-                "/longarm.rpc.Reflection/ListServices",
-            );
-            codegen::unary(&mut self.inner, METHOD, request.into()).await
+            codegen::unary(&mut self.inner, LIST_SERVICES, request.into()).await
         }
         /// The files that define a symbol.
         pub async fn describe_symbol(
@@ -82,10 +87,7 @@ pub mod reflection_client {
             codegen::Response<super::DescribeSymbolReply>,
             codegen::Status,
         > {
-            const METHOD: codegen::Method = codegen::Method::new(
-                "/longarm.rpc.Reflection/DescribeSymbol",
-            );
-            codegen::unary(&mut self.inner, METHOD, request.into()).await
+            codegen::unary(&mut self.inner, DESCRIBE_SYMBOL, request.into()).await
         }
     }
 }
