@@ -11,7 +11,7 @@ use crate::service::{IntoMethods, Methods};
 use crate::status::Status;
 use generated::reflection_server::{Reflection, ReflectionServer};
 
-pub use generated::reflection_client::ReflectionClient;
+pub use generated::reflection_client::{self, ReflectionClient};
 pub use generated::{DescribeSymbolReply, DescribeSymbolRequest, ListServicesReply, ListServicesRequest, ServiceInfo};
 
 /// The code that longarm-rpc-build made of `proto/reflection.proto`. A test of that crate makes it anew and compares.
