@@ -26,6 +26,13 @@ const RING_BYTES: std::ops::RangeInclusive<u32> = 4096..=16 << 20;
 /// The longest message of all.
 pub(crate) const MAX_MESSAGE_BYTES: u32 = 64 << 20;
 
+/// Bytes of a TLS connection in one message, which is then shorter than the receive buffers.
+#[cfg(feature = "tls")]
+pub(crate) const RECORD_BYTES: usize = 1920;
+/// Length of a nonce and of a tag.
+pub(crate) const NONCE_BYTES: usize = 32;
+pub(crate) const TAG_BYTES: usize = 32;
+
 /// Sizes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionSizes {
@@ -74,6 +81,15 @@ pub(crate) enum SessionMessage {
         words: String,
     },
     Ready(Ready),
+    /// A piece of a TLS connection; the other messages travel in it.
+    Tls(Vec<u8>),
+    /// Random bytes for a proof by a shared key.
+    KeyNonce([u8; NONCE_BYTES]),
+    /// A message with the proof that its sender has the shared key.
+    Proven {
+        tag: [u8; TAG_BYTES],
+        message: Vec<u8>,
+    },
 }
 
 /// The client's wishes.
@@ -120,6 +136,11 @@ pub(crate) struct OfferedMemory {
 }
 
 impl OfferedMemory {
+    #[cfg(test)]
+    pub(crate) fn of_bytes(written: [u8; RemoteKey::ENCODED_BYTES]) -> OfferedMemory {
+        OfferedMemory { written, read: None, uc: None, ud: None }
+    }
+
     pub(crate) fn new(
         written: RemoteKey,
         read: Option<RemoteKey>,

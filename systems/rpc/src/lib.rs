@@ -1,6 +1,7 @@
 //! Requests and replies over RDMA: five ways to carry them, one meaning.
 #![forbid(unsafe_code)]
 
+mod auth;
 mod carrier;
 mod client;
 mod code;
@@ -24,6 +25,11 @@ mod tuning;
 mod verbs;
 mod way;
 
+pub use auth::AuthenticatedPeer;
+#[cfg(feature = "tls")]
+pub use auth::ClientTls;
+#[cfg(feature = "shared-key")]
+pub use auth::SharedSecret;
 pub use client::{Client, ClientStats};
 pub use code::{Code, Executed};
 pub use message::{Request, Response};

@@ -1,7 +1,9 @@
 //! Requests and responses with their metadata, as handlers and callers see them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::auth::AuthenticatedPeer;
 use crate::metadata::Metadata;
 
 /// A message on its way to a server, with its metadata and its deadline.
@@ -19,17 +21,18 @@ pub struct Request<T> {
     message: T,
     metadata: Metadata,
     deadline: Option<Instant>,
+    peer: Option<Arc<AuthenticatedPeer>>,
 }
 
 impl<T> Request<T> {
     /// A request without metadata and without a deadline.
     pub fn new(message: T) -> Request<T> {
-        Request { message, metadata: Metadata::default(), deadline: None }
+        Request { message, metadata: Metadata::default(), deadline: None, peer: None }
     }
 
     /// A request of these parts.
     pub fn from_parts(message: T, metadata: Metadata, deadline: Option<Instant>) -> Request<T> {
-        Request { message, metadata, deadline }
+        Request { message, metadata, deadline, peer: None }
     }
 
     /// The message, the metadata and the deadline.
@@ -67,9 +70,24 @@ impl<T> Request<T> {
         self.deadline
     }
 
+    /// The caller, if the server demands that clients prove who they are. `None` otherwise, and at the caller itself.
+    pub fn peer(&self) -> Option<&AuthenticatedPeer> {
+        self.peer.as_deref()
+    }
+
+    pub(crate) fn set_peer(&mut self, peer: Option<Arc<AuthenticatedPeer>>) {
+        self.peer = peer;
+    }
+
     /// The same with another message.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Request<U> {
-        Request { message: change(self.message), metadata: self.metadata, deadline: self.deadline }
+        let Request { message, metadata, deadline, peer } = self;
+        Request { message: change(message), metadata, deadline, peer }
+    }
+
+    pub(crate) fn try_map<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<Request<U>, E> {
+        let Request { message, metadata, deadline, peer } = self;
+        Ok(Request { message: change(message)?, metadata, deadline, peer })
     }
 }
 

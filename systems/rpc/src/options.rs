@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use crate::auth::ClientTls;
+#[cfg(feature = "shared-key")]
+use crate::auth::SharedSecret;
 use crate::handshake::SessionSizes;
 use crate::tuning::VerbsTuning;
 use crate::way::Way;
@@ -29,6 +33,12 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// Settings of the verbs.
     pub tuning: VerbsTuning,
+    /// The client demands TLS: a server without a certificate that it trusts gets no session.
+    #[cfg(feature = "tls")]
+    pub tls: Option<ClientTls>,
+    /// The client demands that the server has this secret, too. Not together with [`tls`](ClientOptions::tls).
+    #[cfg(feature = "shared-key")]
+    pub shared_key: Option<SharedSecret>,
 }
 
 impl Default for ClientOptions {
@@ -41,6 +51,10 @@ impl Default for ClientOptions {
             max_message_bytes: (8 << 20) + 8192,
             connect_timeout: Duration::from_secs(5),
             tuning: VerbsTuning::default(),
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(feature = "shared-key")]
+            shared_key: None,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Making a session: the connection, the handshake, and the memory.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, Instant};
 
 use longarm::{Connection, Route, Target};
 
+use crate::auth::{Shield, Unproven};
 use crate::client::poll::Client;
 use crate::code::{Code, Executed};
 use crate::handshake::{Hello, OfferedMemory, Ready, SessionMessage, Welcome};
@@ -18,6 +20,7 @@ use crate::way::Way;
 
 /// Connects to a server and agrees on a session with it. Blocks at most for the time in the options.
 pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bool) -> Result<Client, Status> {
+    check(options)?;
     let until = Instant::now() + options.connect_timeout;
     let route = Route::to(to).wait(left(until)).map_err(unreachable)?;
     let device = route.open_device().map_err(unreachable)?;
@@ -27,7 +30,37 @@ pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bo
     let port = Port::new(&device, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
     let connection = longarm::connect(&route, port.rc(), b"").wait(left(until)).map_err(unreachable)?;
     let hello = Hello::new(ways, options.way.is_some(), options.sizes(), sleeps, random());
-    OpeningClient { port, connection, until }.agree(hello, options)
+    let (shield, first) = shield(options).map_err(Unproven::into_status)?;
+    let mut opening = OpeningClient { port, connection, until, shield, unread: VecDeque::new() };
+    opening.prove(&first)?;
+    opening.agree(hello, options)
+}
+
+/// The protection that the client demands, and the first messages that it needs.
+fn shield(options: &ClientOptions) -> Result<(Shield, Vec<SessionMessage>), Unproven> {
+    #[cfg(feature = "tls")]
+    if let Some(settings) = &options.tls {
+        let (tls, first) = crate::auth::TlsShield::client(settings)?;
+        return Ok((Shield::Tls(Box::new(tls)), first));
+    }
+    #[cfg(feature = "shared-key")]
+    if let Some(secret) = &options.shared_key {
+        let (key, first) = crate::auth::KeyShield::client(secret)?;
+        return Ok((Shield::Key(Box::new(key)), vec![first]));
+    }
+    let _ = options;
+    Ok((Shield::Plain, Vec::new()))
+}
+
+/// Refuses options that demand two proofs.
+fn check(options: &ClientOptions) -> Result<(), Status> {
+    #[cfg(all(feature = "tls", feature = "shared-key"))]
+    if options.tls.is_some() && options.shared_key.is_some() {
+        let words = "a client demands TLS or a shared key, not both";
+        return Err(Status::invalid_argument(words).with_executed(Executed::No));
+    }
+    let _ = options;
+    Ok(())
 }
 
 fn offered(options: &ClientOptions, device: &longarm::Device) -> Result<Vec<Way>, Status> {
@@ -46,9 +79,34 @@ struct OpeningClient {
     port: Port,
     connection: Connection,
     until: Instant,
+    shield: Shield,
+    /// Messages that came before they were expected.
+    unread: VecDeque<SessionMessage>,
 }
 
 impl OpeningClient {
+    /// Exchanges proofs until messages can be sealed. No message of the session leaves before.
+    fn prove(&mut self, first: &[SessionMessage]) -> Result<(), Status> {
+        first.iter().try_for_each(|message| self.post(message))?;
+        while !self.shield.is_ready() {
+            let message = self.receive_raw()?;
+            self.open(message)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the protection off a message of the server, and answers.
+    fn open(&mut self, message: SessionMessage) -> Result<(), Status> {
+        let opened = self.shield.open(message);
+        let answers = match &opened {
+            Ok(unsealed) => &unsealed.answers,
+            Err(_) => &self.shield.last_words(),
+        };
+        answers.iter().try_for_each(|answer| self.post(answer))?;
+        self.unread.extend(opened.map_err(Unproven::into_status)?.messages);
+        Ok(())
+    }
+
     fn agree(mut self, hello: Hello, options: &ClientOptions) -> Result<Client, Status> {
         let token = hello.token;
         let (offered, wanted, sleeps) = (hello.ways.clone(), hello.sizes, hello.sleeps);
@@ -66,7 +124,7 @@ impl OpeningClient {
         self.finish(welcome, token, sleeps, options)
     }
 
-    fn finish(self, welcome: Welcome, token: u32, sleeps: bool, options: &ClientOptions) -> Result<Client, Status> {
+    fn finish(mut self, welcome: Welcome, token: u32, sleeps: bool, options: &ClientOptions) -> Result<Client, Status> {
         let Welcome { way, why, sizes, session, .. } = welcome;
         let (written, read) = welcome.memory.keys().ok_or_else(broken)?;
         let plan = CarrierPlan { way, sizes, session, client_sleeps: sleeps };
@@ -79,14 +137,14 @@ impl OpeningClient {
                 Some((uc.connection_info(), uc.connect(&info).map_err(unreachable)?))
             }
         };
-        let ud = self.port.ud().zip(welcome.memory.ud());
-        let own = ud.map(|(ud, _)| ud.address_handle());
+        let ud = self.port.ud().cloned().zip(welcome.memory.ud());
+        let own = ud.as_ref().map(|(ud, _)| ud.address_handle());
         let ours = OfferedMemory::new(area.key(), None, uc.as_ref().map(|(info, _)| *info), own);
         let _ = token;
         self.send(&SessionMessage::Ready(Ready { memory: ours }))?;
         let parts = LinkParts {
             uc: uc.map(|(_, uc)| uc),
-            datagrams: ud.map(|(ud, to)| (ud.clone(), to)),
+            datagrams: ud,
             qp: self.connection,
             area,
             read_area: None,
@@ -97,13 +155,29 @@ impl OpeningClient {
         Ok(Client::new(self.port, ClientSession::new(link, carrier, limits), way, why))
     }
 
-    fn send(&self, message: &SessionMessage) -> Result<(), Status> {
+    fn send(&mut self, message: &SessionMessage) -> Result<(), Status> {
+        let sealed = self.shield.seal(message).map_err(Unproven::into_status)?;
+        sealed.iter().try_for_each(|message| self.post(message))
+    }
+
+    fn post(&self, message: &SessionMessage) -> Result<(), Status> {
         let buffer = self.port.stores().filled(&[&message.encode()]).ok_or_else(|| unreachable("no memory"))?;
         self.connection.send(buffer).post().map(|_| ()).map_err(unreachable)
     }
 
-    /// The server's next message.
+    /// The server's next message, without its protection.
     fn receive(&mut self) -> Result<SessionMessage, Status> {
+        loop {
+            if let Some(message) = self.unread.pop_front() {
+                return Ok(message);
+            }
+            let message = self.receive_raw()?;
+            self.open(message)?;
+        }
+    }
+
+    /// The server's next message, as it came.
+    fn receive_raw(&mut self) -> Result<SessionMessage, Status> {
         loop {
             match self.port.next().map_err(unreachable)? {
                 Some(PortEvent::Message(_, bytes)) => return SessionMessage::decode(&bytes).ok_or_else(broken),

@@ -1,10 +1,12 @@
 //! Connections that are not yet sessions.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use longarm::service::Uc;
 use longarm::{Connection, Qpn, Unconnected};
 
+use crate::auth::{AuthenticatedPeer, ServerDemands, Shield, Unproven};
 use crate::client::random;
 use crate::code::Code;
 use crate::handshake::{Hello, OfferedMemory, Ready, SessionMessage, SessionSizes, Welcome};
@@ -22,7 +24,19 @@ pub(crate) struct OpeningSession {
     connection: Connection,
     index: u32,
     until: Instant,
+    /// Chosen by the client's first message.
+    shield: Option<Shield>,
+    /// The client has not proved who it is: what it still says does not matter.
+    is_turned_away: bool,
     welcomed: Option<Welcomed>,
+}
+
+/// The server's settings, as openings need them.
+#[derive(Clone, Copy)]
+pub(crate) struct OpeningRules<'a> {
+    pub(crate) port: &'a Port,
+    pub(crate) options: &'a ServerOptions,
+    pub(crate) demands: &'a ServerDemands,
 }
 
 /// The server's half of a session to be.
@@ -37,14 +51,23 @@ pub(crate) enum Step {
     /// The client has more to say.
     Wait(OpeningSession),
     /// The session with this number begins.
-    Begin(u32, Box<ServerSession<VerbsLink>>),
+    Begin(u32, Box<ServerSession<VerbsLink>>, Option<Arc<AuthenticatedPeer>>),
+    /// The client has not proved who it is, and has been told so.
+    TurnAway(OpeningSession),
     /// There will be no session with this number: the client broke the rules, or the device refuses.
     End(u32),
 }
 
 impl OpeningSession {
     pub(crate) fn new(connection: Connection, index: u32) -> OpeningSession {
-        OpeningSession { connection, index, until: Instant::now() + PATIENCE, welcomed: None }
+        OpeningSession {
+            connection,
+            index,
+            until: Instant::now() + PATIENCE,
+            shield: None,
+            is_turned_away: false,
+            welcomed: None,
+        }
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -61,15 +84,58 @@ impl OpeningSession {
     }
 
     /// Handles a message of the client.
-    pub(crate) fn on_message(self, port: &Port, options: &ServerOptions, message: &[u8]) -> Step {
-        match (SessionMessage::decode(message), self.welcomed.is_some()) {
-            (Some(SessionMessage::Hello(hello)), false) => self.welcome(port, options, &hello),
-            (Some(SessionMessage::Ready(ready)), true) => self.begin(port, options, &ready),
+    pub(crate) fn on_message(mut self, rules: OpeningRules<'_>, message: &[u8]) -> Step {
+        if self.is_turned_away {
+            return Step::Wait(self);
+        }
+        let Some(message) = SessionMessage::decode(message) else {
+            return Step::End(self.index);
+        };
+        let messages = match self.unseal(rules, message) {
+            Ok(messages) => messages,
+            Err(why) => return self.turn_away(rules.port, why),
+        };
+        let mut step = Step::Wait(self);
+        for message in messages {
+            step = match step {
+                Step::Wait(opening) => opening.on_unsealed(rules, message),
+                Step::Begin(index, ..) => Step::End(index),
+                ended => ended,
+            };
+        }
+        step
+    }
+
+    /// Takes the protection off a message, and answers.
+    fn unseal(&mut self, rules: OpeningRules<'_>, message: SessionMessage) -> Result<Vec<SessionMessage>, Unproven> {
+        if self.shield.is_none() {
+            self.shield = Some(rules.demands.shield(&message)?);
+        }
+        let shield = self.shield.as_mut().ok_or_else(|| Unproven::new("no protection"))?;
+        let unsealed = shield.open(message)?;
+        unsealed.answers.iter().for_each(|answer| drop(self.post(rules.port, answer)));
+        Ok(unsealed.messages)
+    }
+
+    /// Says why there will be no session. The connection stays until the client has read it, or its patience ends.
+    fn turn_away(mut self, port: &Port, why: Unproven) -> Step {
+        let last_words = self.shield.as_mut().map(Shield::last_words).unwrap_or_default();
+        let refused = SessionMessage::refused(Code::Unauthenticated, why.0);
+        last_words.iter().chain([&refused]).for_each(|message| drop(self.post(port, message)));
+        self.is_turned_away = true;
+        Step::TurnAway(self)
+    }
+
+    fn on_unsealed(self, rules: OpeningRules<'_>, message: SessionMessage) -> Step {
+        match (message, self.welcomed.is_some()) {
+            (SessionMessage::Hello(hello), false) => self.welcome(rules, &hello),
+            (SessionMessage::Ready(ready), true) => self.begin(rules, &ready),
             _ => Step::End(self.index),
         }
     }
 
-    fn welcome(mut self, port: &Port, options: &ServerOptions, hello: &Hello) -> Step {
+    fn welcome(mut self, rules: OpeningRules<'_>, hello: &Hello) -> Step {
+        let OpeningRules { port, options, .. } = rules;
         if let Some((code, words)) = hello.objection() {
             return self.refuse(port, code, words);
         }
@@ -98,7 +164,9 @@ impl OpeningSession {
         Step::Wait(self)
     }
 
-    fn begin(mut self, port: &Port, options: &ServerOptions, ready: &Ready) -> Step {
+    fn begin(mut self, rules: OpeningRules<'_>, ready: &Ready) -> Step {
+        let OpeningRules { port, options, .. } = rules;
+        let peer = self.shield.as_ref().and_then(Shield::peer);
         let keys = ready.memory.keys().zip(self.welcomed.take());
         let Some(((written, read), Welcomed { plan, area, uc })) = keys else {
             return Step::End(self.index);
@@ -124,16 +192,22 @@ impl OpeningSession {
         let link = VerbsLink::new(parts, port.stores(), options.tuning);
         let sizes = plan.sizes;
         let limits = SessionLimits { slots: sizes.slots, max_message_bytes: sizes.max_message_bytes as usize };
-        Step::Begin(self.index, Box::new(ServerSession::new(link, carrier, limits)))
+        Step::Begin(self.index, Box::new(ServerSession::new(link, carrier, limits)), peer)
     }
 
-    fn refuse(self, port: &Port, code: Code, words: String) -> Step {
+    fn refuse(mut self, port: &Port, code: Code, words: String) -> Step {
         self.send(port, &SessionMessage::refused(code, words.clone()));
         // The connection stays until the client has read it, or its patience ends.
         Step::Wait(self)
     }
 
-    fn send(&self, port: &Port, message: &SessionMessage) -> bool {
+    /// Sends a message with the protection of the handshake.
+    fn send(&mut self, port: &Port, message: &SessionMessage) -> bool {
+        let sealed = self.shield.as_mut().and_then(|shield| shield.seal(message).ok());
+        sealed.is_some_and(|sealed| sealed.iter().all(|message| self.post(port, message)))
+    }
+
+    fn post(&self, port: &Port, message: &SessionMessage) -> bool {
         let buffer = port.stores().filled(&[&message.encode()]);
         buffer.is_some_and(|buffer| self.connection.send(buffer).post().is_ok())
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use longarm::{Listener, Target};
 
+use crate::auth::ServerDemands;
 use crate::options::ServerOptions;
 use crate::server::executor::{Executors, Spawn};
 use crate::server::inbox::{ToWorker, WorkerInbox};
@@ -44,6 +45,7 @@ const ACCEPT: Duration = Duration::from_millis(50);
 pub struct ServerBuilder {
     router: Router,
     options: ServerOptions,
+    demands: ServerDemands,
     spawn: Option<Spawn>,
 }
 
@@ -67,6 +69,23 @@ impl ServerBuilder {
     /// Without it the threads of the pool run them.
     pub fn executor(mut self, spawn: impl Fn(BoxFuture<()>) + Send + Sync + 'static) -> ServerBuilder {
         self.spawn = Some(Arc::new(spawn));
+        self
+    }
+
+    /// Demands TLS 1.3 of clients; their certificates, too, if the configuration does. Handlers see a client's
+    /// certificate by [`Request::peer`](crate::Request::peer). The memory keys of a session travel inside TLS.
+    /// With a [`shared_key`](ServerBuilder::shared_key) besides, the client chooses one of both.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, config: Arc<rustls::ServerConfig>) -> ServerBuilder {
+        self.demands.tls = Some(config);
+        self
+    }
+
+    /// Demands of clients that they have this secret, and proves to them that the server has it. The memory keys of a
+    /// session are visible on the wire.
+    #[cfg(feature = "shared-key")]
+    pub fn shared_key(mut self, secret: crate::auth::SharedSecret) -> ServerBuilder {
+        self.demands.key = Some(secret);
         self
     }
 
@@ -94,7 +113,15 @@ impl ServerBuilder {
                 inbox: inbox.clone(),
                 reply: Vec::new(),
             };
-            let worker = ServerWorker::new(port, Arc::clone(&options), serving, receiver, alarm, Arc::clone(&figures));
+            let worker = ServerWorker::new(
+                port,
+                Arc::clone(&options),
+                self.demands.clone(),
+                serving,
+                receiver,
+                alarm,
+                Arc::clone(&figures),
+            );
             let thread = spawn_named(format!("rpc-poll-{number}"), move || worker.run())?;
             workers.push(WorkerHandle { inbox, figures, thread: Some(thread) });
         }
@@ -149,6 +176,8 @@ pub struct ServerStats {
     pub repeated: u64,
     /// Messages that no honest client sends. Of sessions that have ended.
     pub malformed: u64,
+    /// Clients that did not prove who they are, as the server demands. They got no session.
+    pub unauthenticated: u64,
     /// Requests whose deadline had passed before their handler ran. Of sessions that have ended.
     pub late: u64,
     /// Requests that were withdrawn before their handler ran. Of sessions that have ended.
@@ -177,6 +206,7 @@ impl Server {
             requests: sum(|figures| &figures.requests),
             repeated: sum(|figures| &figures.repeated),
             malformed: sum(|figures| &figures.malformed),
+            unauthenticated: sum(|figures| &figures.unauthenticated),
             late: sum(|figures| &figures.late),
             cancelled: sum(|figures| &figures.cancelled),
         }

@@ -11,6 +11,7 @@ use crate::frame::{put_metadata, take_metadata};
 use crate::message::Request;
 use crate::server::executor::Executors;
 use crate::server::inbox::{SessionKey, ToWorker, WorkerInbox};
+use crate::server::sessions::PeerRef;
 use crate::service::{Answer, BoxFuture, DirectHandler, FutureHandler, Handler, Router, RunOn};
 use crate::session::{Arrived, Body, CallId, ServerSession};
 use crate::status::Status;
@@ -30,7 +31,13 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// Runs the handler of a request, or refuses.
-    pub(crate) fn serve(&mut self, key: SessionKey, session: &mut Session, request: SessionRequest, now: Instant) {
+    pub(crate) fn serve(
+        &mut self,
+        from: (SessionKey, PeerRef<'_>),
+        session: &mut Session,
+        request: SessionRequest,
+        now: Instant,
+    ) {
         let (id, deadline) = (request.id, request.deadline);
         let late = deadline.map_or(now, |_| Instant::now());
         if session.is_pointless(id, deadline, late) {
@@ -44,7 +51,7 @@ impl Serving {
             }
             Some((_, Handler::Future(run_on, handler))) => {
                 let (run_on, handler) = (*run_on, std::sync::Arc::clone(handler));
-                self.run_future(key, session, run_on, &*handler, request, now);
+                self.run_future(from, session, run_on, &*handler, request, now);
             }
         }
     }
@@ -72,7 +79,7 @@ impl Serving {
 
     fn run_future(
         &mut self,
-        key: SessionKey,
+        (key, peer): (SessionKey, PeerRef<'_>),
         session: &mut Session,
         run_on: RunOn,
         handler: &FutureHandler,
@@ -92,7 +99,8 @@ impl Serving {
         let Some((metadata, start)) = take_metadata(flags, &body) else {
             return reply_error(session, id, &malformed(), now);
         };
-        let request = Request::from_parts(body.slice(start..), metadata, deadline);
+        let mut request = Request::from_parts(body.slice(start..), metadata, deadline);
+        request.set_peer(peer.cloned());
         let made = catch_unwind(AssertUnwindSafe(|| handler(request)));
         let Ok(mut future) = made else {
             return reply_error(session, id, &panicked(), now);

@@ -1,20 +1,26 @@
 //! The sessions of a polling thread.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use longarm::Qpn;
 use rustc_hash::FxHashMap;
 
+use crate::auth::AuthenticatedPeer;
 use crate::server::inbox::SessionKey;
 use crate::session::ServerSession;
 use crate::verbs::VerbsLink;
 
 type Session = ServerSession<VerbsLink>;
+/// A client that has proved who it is.
+pub(crate) type PeerRef<'a> = Option<&'a Arc<AuthenticatedPeer>>;
 
 #[derive(Default)]
 struct SessionPlace {
     generation: u32,
     session: Option<Session>,
+    /// The client, if it has proved who it is.
+    peer: Option<Arc<AuthenticatedPeer>>,
     is_ready: bool,
 }
 
@@ -59,12 +65,13 @@ impl Sessions {
     }
 
     /// Adds a session under its number.
-    pub(crate) fn insert(&mut self, index: u32, mut session: Session) {
+    pub(crate) fn insert(&mut self, index: u32, mut session: Session, peer: Option<Arc<AuthenticatedPeer>>) {
         self.by_qpn.extend(session.link().qpns().map(|qpn| (qpn, index)));
         if !session.carrier().wakes() {
             self.polled.push(index);
         }
         self.places[index as usize].session = Some(session);
+        self.places[index as usize].peer = peer;
         self.count += 1;
         self.make_ready(index);
     }
@@ -72,6 +79,7 @@ impl Sessions {
     pub(crate) fn remove(&mut self, index: u32) -> Option<Session> {
         let place = self.places.get_mut(index as usize)?;
         let session = place.session.take()?;
+        place.peer = None;
         place.generation = place.generation.wrapping_add(1);
         self.by_qpn.retain(|_, other| *other != index);
         self.polled.retain(|other| *other != index);
@@ -82,9 +90,14 @@ impl Sessions {
 
     /// The session with that number and its key.
     pub(crate) fn get(&mut self, index: u32) -> Option<(SessionKey, &mut Session)> {
+        self.get_with_peer(index).map(|(key, session, _)| (key, session))
+    }
+
+    /// The session with that number, its key, and its client if that has proved who it is.
+    pub(crate) fn get_with_peer(&mut self, index: u32) -> Option<(SessionKey, &mut Session, PeerRef<'_>)> {
         let place = self.places.get_mut(index as usize)?;
         let key = SessionKey { index, generation: place.generation };
-        Some((key, place.session.as_mut()?))
+        Some((key, place.session.as_mut()?, place.peer.as_ref()))
     }
 
     /// The session with that key, if it is still the same.

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use longarm::{Connecting, Incoming, QpBuilder, Qpn};
 use rustc_hash::FxHashMap;
 
+use crate::auth::{AuthenticatedPeer, ServerDemands};
 use crate::options::ServerOptions;
 use crate::server::inbox::ToWorker;
-use crate::server::opening::{OpeningSession, Step};
+use crate::server::opening::{OpeningRules, OpeningSession, Step};
 use crate::server::serving::Serving;
 use crate::server::sessions::Sessions;
 use crate::server::wake::Alarm;
@@ -29,6 +30,8 @@ const LOOKS: u32 = 8;
 const TURN: usize = 32;
 /// Naps of a thread that polls memory, from the first to the longest.
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
+/// Messages of a connection that are kept until the connection manager reports it.
+const EARLY: usize = 4;
 /// The longest sleep of a thread that completions wake.
 const SLEEP: Duration = Duration::from_millis(100);
 
@@ -40,6 +43,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) requests: AtomicU64,
     pub(crate) repeated: AtomicU64,
     pub(crate) malformed: AtomicU64,
+    pub(crate) unauthenticated: AtomicU64,
     pub(crate) late: AtomicU64,
     pub(crate) cancelled: AtomicU64,
 }
@@ -48,6 +52,7 @@ pub(crate) struct WorkerFigures {
 pub(crate) struct ServerWorker {
     port: Port,
     options: Arc<ServerOptions>,
+    demands: ServerDemands,
     serving: Serving,
     inbox: Receiver<ToWorker>,
     alarm: Arc<Alarm>,
@@ -66,6 +71,7 @@ impl ServerWorker {
     pub(crate) fn new(
         port: Port,
         options: Arc<ServerOptions>,
+        demands: ServerDemands,
         serving: Serving,
         inbox: Receiver<ToWorker>,
         alarm: Arc<Alarm>,
@@ -74,6 +80,7 @@ impl ServerWorker {
         ServerWorker {
             port,
             options,
+            demands,
             serving,
             inbox,
             alarm,
@@ -155,8 +162,8 @@ impl ServerWorker {
             PortEvent::Message(qpn, message) => match self.opening.remove(&qpn) {
                 Some(opening) => self.open(opening, &message),
                 None if self.sessions.has(qpn) => self.sessions.with(qpn, |session| session.on_message(&message)),
-                // An honest client sends one message before it hears of us.
-                None if self.early.len() < self.connecting.len() => self.early.push((qpn, message)),
+                // An honest client sends one message before it hears of us, or the few pieces of one.
+                None if self.early.len() < self.connecting.len() * EARLY => self.early.push((qpn, message)),
                 None => {}
             },
             PortEvent::Datagram(buffer) => self.port.put_datagram(buffer),
@@ -179,7 +186,7 @@ impl ServerWorker {
 
     /// Serves a session; returns whether there was anything to do.
     fn serve(&mut self, index: u32, now: Instant) -> bool {
-        let Some((key, session)) = self.sessions.get(index) else {
+        let Some((key, session, peer)) = self.sessions.get_with_peer(index) else {
             return false;
         };
         let mut served = 0;
@@ -187,7 +194,7 @@ impl ServerWorker {
             && let Some(request) = session.next(now)
         {
             served += 1;
-            self.serving.serve(key, session, request, now);
+            self.serving.serve((key, peer), session, request, now);
         }
         let is_over = session.ended().is_some();
         if served == TURN {
@@ -252,10 +259,9 @@ impl ServerWorker {
 
     fn begin_opening(&mut self, opening: OpeningSession) {
         let qpn = opening.qpn();
-        match self.early.iter().position(|(early, _)| *early == qpn) {
-            None => drop(self.opening.insert(qpn, opening)),
-            Some(at) => {
-                let (_, message) = self.early.swap_remove(at);
+        self.opening.insert(qpn, opening);
+        for (_, message) in self.early.extract_if(.., |(early, _)| *early == qpn).collect::<Vec<_>>() {
+            if let Some(opening) = self.opening.remove(&qpn) {
                 self.open(opening, &message);
             }
         }
@@ -265,9 +271,14 @@ impl ServerWorker {
     }
 
     fn open(&mut self, opening: OpeningSession, message: &[u8]) {
-        match opening.on_message(&self.port, &self.options, message) {
+        let rules = OpeningRules { port: &self.port, options: &self.options, demands: &self.demands };
+        match opening.on_message(rules, message) {
             Step::Wait(opening) => drop(self.opening.insert(opening.qpn(), opening)),
-            Step::Begin(index, session) => self.begin(index, *session),
+            Step::TurnAway(opening) => {
+                self.opening.insert(opening.qpn(), opening);
+                self.figures.unauthenticated.fetch_add(1, Ordering::Relaxed);
+            }
+            Step::Begin(index, session, peer) => self.begin(index, *session, peer),
             Step::End(index) => {
                 self.sessions.free_index(index);
                 self.figures.malformed.fetch_add(1, Ordering::Relaxed);
@@ -275,11 +286,11 @@ impl ServerWorker {
         }
     }
 
-    fn begin(&mut self, index: u32, mut session: ServerSession<VerbsLink>) {
+    fn begin(&mut self, index: u32, mut session: ServerSession<VerbsLink>, peer: Option<Arc<AuthenticatedPeer>>) {
         if self.draining {
             session.drain();
         }
-        self.sessions.insert(index, session);
+        self.sessions.insert(index, session, peer);
         self.figures.accepted.fetch_add(1, Ordering::Relaxed);
         self.figures.sessions.store(self.sessions.len() as u64, Ordering::Relaxed);
     }

@@ -106,9 +106,8 @@ impl Methods {
         self.asynchronous(method, run_on, move |request| {
             let handler = std::sync::Arc::clone(&handler);
             async move {
-                let (bytes, metadata, deadline) = request.into_parts();
-                let message = Q::decode(bytes).map_err(|error| undecodable(&error))?;
-                let done = handler(Request::from_parts(message, metadata, deadline)).await;
+                let request = request.try_map(|bytes| Q::decode(bytes).map_err(|error| undecodable(&error)))?;
+                let done = handler(request).await;
                 done.map(|response| response.map(|message| encode(&message)))
             }
         })

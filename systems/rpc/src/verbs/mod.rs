@@ -7,4 +7,6 @@ mod stores;
 
 pub(crate) use area::VerbsArea;
 pub(crate) use link::{LinkParts, PeerKeys, VerbsLink};
+#[cfg(all(test, feature = "tls"))]
+pub(crate) use port::MESSAGE_BYTES;
 pub(crate) use port::{Port, PortEvent, PortSizes};
