@@ -113,15 +113,16 @@ impl OpeningSession {
         }
         let shield = self.shield.as_mut().ok_or_else(|| Unproven::new("no protection"))?;
         let unsealed = shield.open(message)?;
-        unsealed.answers.iter().for_each(|answer| drop(self.post(rules.port, answer)));
+        self.post_all(rules.port, &unsealed.answers);
         Ok(unsealed.messages)
     }
 
     /// Says why there will be no session. The connection stays until the client has read it, or its patience ends.
     fn turn_away(mut self, port: &Port, why: Unproven) -> Step {
-        let last_words = self.shield.as_mut().map(Shield::last_words).unwrap_or_default();
+        let mut last_words = self.shield.as_mut().map(Shield::last_words).unwrap_or_default();
         let refused = SessionMessage::refused(Code::Unauthenticated, why.0);
-        last_words.iter().chain([&refused]).for_each(|message| drop(self.post(port, message)));
+        last_words.push(refused);
+        self.post_all(port, &last_words);
         self.is_turned_away = true;
         Step::TurnAway(self)
     }
@@ -205,6 +206,11 @@ impl OpeningSession {
     fn send(&mut self, port: &Port, message: &SessionMessage) -> bool {
         let sealed = self.shield.as_mut().and_then(|shield| shield.seal(message).ok());
         sealed.is_some_and(|sealed| sealed.iter().all(|message| self.post(port, message)))
+    }
+
+    /// Sends messages to a client that may have gone: if the device refuses one, the client's patience ends.
+    fn post_all(&self, port: &Port, messages: &[SessionMessage]) {
+        let _ = messages.iter().all(|message| self.post(port, message));
     }
 
     fn post(&self, port: &Port, message: &SessionMessage) -> bool {
