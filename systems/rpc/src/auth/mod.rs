@@ -1,4 +1,4 @@
-//! Who the peer is: proofs before a session begins. docs/rpc-security.md says what they protect.
+//! Proofs of identity before a session begins. docs/rpc-security.md says what they protect.
 //!
 //! ```text
 //!  client                                            server
