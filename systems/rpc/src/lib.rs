@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod alarm;
 mod carrier;
+mod channel;
 mod client;
 mod code;
 mod frame;
@@ -30,6 +32,7 @@ pub use auth::AuthenticatedPeer;
 pub use auth::ClientTls;
 #[cfg(feature = "shared-key")]
 pub use auth::SharedSecret;
+pub use channel::{Calling, Channel, ChannelStats};
 pub use client::{Client, ClientStats};
 pub use code::{Code, Executed};
 pub use message::{Request, Response};

@@ -1,5 +1,6 @@
 //! The client that its program polls.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -163,6 +164,56 @@ impl Client {
             });
         }
         result.unwrap_or_else(|| Err(malformed()))
+    }
+
+    /// As [`connect`](Client::connect), for a client that sleeps while it waits.
+    pub(crate) fn connect_sleeping(to: impl Into<Target>, options: &ClientOptions) -> Result<Client, Status> {
+        connect(to, options, true)
+    }
+
+    /// Calls at a time.
+    pub(crate) fn slots(&self) -> u16 {
+        self.session.slots()
+    }
+
+    /// The reason why no further call can be started, if there is one.
+    pub(crate) fn closed(&self) -> Option<&str> {
+        self.session.closed()
+    }
+
+    /// True if the server may still answer.
+    pub(crate) fn is_up(&self) -> bool {
+        self.session.is_up()
+    }
+
+    /// The body of the reply that [`next`](Client::next) has returned last, if it was short.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.session.body()
+    }
+
+    /// True if each reply causes a completion.
+    pub(crate) fn wakes(&self) -> bool {
+        self.session.carrier().wakes()
+    }
+
+    /// The first moment at which there is something to do without an event.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.session.next_timer()
+    }
+
+    /// A copy of the descriptor that becomes readable at the next completion after [`arm`](Client::arm).
+    pub(crate) fn descriptor(&self) -> std::io::Result<OwnedFd> {
+        self.port.channel().as_fd().try_clone_to_owned()
+    }
+
+    /// Asks for an event at the next completion. False if there is a completion already.
+    pub(crate) fn arm(&mut self) -> bool {
+        self.port.arm().is_ok() && !self.port.has_event().unwrap_or(true)
+    }
+
+    /// Takes the events that were asked for.
+    pub(crate) fn take_events(&self) {
+        while self.port.channel().next_event().is_some() {}
     }
 
     /// The next call that has ended.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use longarm::Incoming;
 
-use crate::server::wake::Alarm;
+use crate::alarm::Alarm;
 use crate::service::Answer;
 use crate::session::CallId;
 

@@ -13,7 +13,6 @@ mod opening;
 mod running;
 mod serving;
 mod sessions;
-mod wake;
 mod worker;
 
 pub use executor::Spawn;

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use longarm::{Listener, Target};
 
 use crate::auth::ServerDemands;
+use crate::alarm::Alarm;
 use crate::options::ServerOptions;
 use crate::server::executor::{Executors, Spawn};
 use crate::server::inbox::{ToWorker, WorkerInbox};
 use crate::server::serving::Serving;
-use crate::server::wake::Alarm;
 use crate::server::worker::{ServerWorker, WorkerFigures};
 use crate::service::{BoxFuture, IntoMethods, Router};
 use crate::status::Status;
@@ -222,9 +222,9 @@ impl Server {
     /// Takes no more requests, answers those that it has, and ends. Requests that still come are refused as not executed.
     /// Returns true if all were answered within `timeout`; after that the server ends all the same.
     pub fn shut_down(mut self, timeout: Duration) -> bool {
-        self.stop_accepting();
         let until = Instant::now() + timeout;
         self.workers.iter().for_each(|worker| worker.inbox.send(ToWorker::Drain));
+        self.stop_accepting();
         let is_done = |worker: &WorkerHandle| worker.thread.as_ref().is_none_or(JoinHandle::is_finished);
         while !self.workers.iter().all(is_done) && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));

@@ -13,12 +13,12 @@ use longarm::{Connecting, Incoming, QpBuilder, Qpn};
 use rustc_hash::FxHashMap;
 
 use crate::auth::{AuthenticatedPeer, ServerDemands};
+use crate::alarm::Alarm;
 use crate::options::ServerOptions;
 use crate::server::inbox::ToWorker;
 use crate::server::opening::{OpeningRules, OpeningSession, Step};
 use crate::server::serving::Serving;
 use crate::server::sessions::Sessions;
-use crate::server::wake::Alarm;
 use crate::session::ServerSession;
 use crate::verbs::{Port, PortEvent, VerbsLink};
 

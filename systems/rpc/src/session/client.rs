@@ -123,6 +123,16 @@ impl<L: SessionLink> ClientSession<L> {
         self.slots.len() - self.free.len()
     }
 
+    /// Calls at a time.
+    pub(crate) fn slots(&self) -> u16 {
+        self.limits.slots
+    }
+
+    /// True if the connection stands.
+    pub(crate) fn is_up(&self) -> bool {
+        self.down.is_none()
+    }
+
     /// The reason why no further call can be started, if there is one.
     pub(crate) fn closed(&self) -> Option<&str> {
         let draining = self.draining.then_some("the server takes no more requests");

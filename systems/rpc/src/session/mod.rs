@@ -5,7 +5,7 @@ mod server;
 
 pub use client::{CallId, NotStarted};
 pub(crate) use client::{ClientSession, Finished, NewCall, ReplyBody};
-pub(crate) use server::{Arrived, ServerSession, ServerSessionCounters};
+pub(crate) use server::{Arrived, ServerSession};
 
 /// Sizes on which both ends of a session agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Waking a polling thread that sleeps.
+//! Waking a thread that sleeps until the device has something.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -39,14 +39,23 @@ impl Alarm {
         self.rung.swap(false, Ordering::AcqRel)
     }
 
+    /// Sleeps until it is rung or the time is over.
+    pub(crate) fn sleep_alone(&self, longest: Duration) {
+        sleep_on(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], longest);
+    }
+
     /// Sleeps until it is rung, the other descriptor is readable, or the time is over.
     pub(crate) fn sleep(&self, other: BorrowedFd<'_>, longest: Duration) {
         let mut descriptors =
             [PollFd::new(&self.descriptor, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
-        let time = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: i64::from(longest.subsec_nanos()) };
-        // A signal ends the sleep early, and the caller looks around.
-        let _ = poll(&mut descriptors, Some(&time));
+        sleep_on(&mut descriptors, longest);
     }
+}
+
+fn sleep_on(descriptors: &mut [PollFd<'_>], longest: Duration) {
+    let time = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: i64::from(longest.subsec_nanos()) };
+    // A signal ends the sleep early, and the caller looks around.
+    let _ = poll(descriptors, Some(&time));
 }
 
 impl AsFd for Alarm {
