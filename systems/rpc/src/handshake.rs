@@ -44,6 +44,8 @@ pub(crate) struct SessionSizes {
     pub(crate) ring_bytes: u32,
     /// The longest message with its metadata.
     pub(crate) max_message_bytes: u32,
+    /// The longest datagram; zero without an endpoint for them.
+    pub(crate) datagram_bytes: u32,
 }
 
 impl SessionSizes {
@@ -57,12 +59,8 @@ impl SessionSizes {
             slot_bytes: within(SLOT_BYTES, self.slot_bytes, other.slot_bytes) & !63,
             ring_bytes: 1 << ring_bytes.ilog2(),
             max_message_bytes: self.max_message_bytes.min(other.max_message_bytes).clamp(1, MAX_MESSAGE_BYTES),
+            datagram_bytes: self.datagram_bytes.min(other.datagram_bytes),
         }
-    }
-
-    /// True if all of them are within the limits.
-    pub(crate) fn is_valid(&self) -> bool {
-        self.meet(self) == *self
     }
 
     pub(crate) fn slots_bytes(&self) -> u64 {
@@ -211,8 +209,13 @@ impl SessionMessage {
 mod tests {
     use super::*;
 
-    const SIZES: SessionSizes =
-        SessionSizes { slots: 32, slot_bytes: 512, ring_bytes: 65_536, max_message_bytes: 8 << 20 };
+    const SIZES: SessionSizes = SessionSizes {
+        slots: 32,
+        slot_bytes: 512,
+        ring_bytes: 65_536,
+        max_message_bytes: 8 << 20,
+        datagram_bytes: 1024,
+    };
 
     #[test]
     fn messages_decode_to_the_same() {
@@ -225,9 +228,10 @@ mod tests {
 
     #[test]
     fn sizes_become_valid() {
-        let wild = SessionSizes { slots: 0, slot_bytes: 0, ring_bytes: 5000, max_message_bytes: u32::MAX };
+        let wild =
+            SessionSizes { slots: 0, slot_bytes: 0, ring_bytes: 5000, max_message_bytes: u32::MAX, datagram_bytes: 0 };
         let met = SIZES.meet(&wild);
-        assert!(met.is_valid() && SIZES.is_valid() && !wild.is_valid());
+        assert!(met.meet(&met) == met && SIZES.meet(&SIZES) == SIZES);
         assert_eq!((met.slots, met.slot_bytes, met.ring_bytes), (1, 128, 4096));
     }
 }

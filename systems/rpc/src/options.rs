@@ -60,8 +60,9 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
-    pub(crate) fn sizes(&self) -> SessionSizes {
+    pub(crate) fn sizes(&self, datagram_bytes: u32) -> SessionSizes {
         let sizes = SessionSizes {
+            datagram_bytes,
             slots: self.slots,
             slot_bytes: self.slot_bytes,
             ring_bytes: self.ring_bytes,
@@ -114,8 +115,9 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    pub(crate) fn sizes(&self) -> SessionSizes {
+    pub(crate) fn sizes(&self, datagram_bytes: u32) -> SessionSizes {
         let sizes = SessionSizes {
+            datagram_bytes,
             slots: self.slots,
             slot_bytes: self.slot_bytes,
             ring_bytes: self.ring_bytes,

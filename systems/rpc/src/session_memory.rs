@@ -2,7 +2,10 @@
 
 use longarm::{ProtectionDomain, ResourceError};
 
-use crate::carrier::{Carrier, ImmediateCarrier, RING_START_BYTES, RingCarrier};
+use crate::carrier::{
+    Carrier, DatagramCarrier, DatagramSetup, FetchClient, FetchServer, FetchSession, HerdClient, HerdServer,
+    HerdSession, ImmediateCarrier, PacketCut, PacketEnd, RING_START_BYTES, RingCarrier,
+};
 use crate::handshake::SessionSizes;
 use crate::verbs::VerbsArea;
 use crate::way::Way;
@@ -16,41 +19,105 @@ pub(crate) struct CarrierPlan {
     pub(crate) session: u32,
     /// The client sleeps while it waits.
     pub(crate) client_sleeps: bool,
+    /// The secrets that datagrams to each side carry.
+    pub(crate) client_token: u32,
+    pub(crate) server_token: u32,
 }
 
+/// The least that can be registered, for ways that need no memory on one side.
+const LEAST_BYTES: u64 = 64;
+
 impl CarrierPlan {
-    /// Bytes that the peer writes at either end.
-    fn written_bytes(&self) -> u64 {
+    fn ring_bytes(&self) -> u64 {
+        RING_START_BYTES + u64::from(self.sizes.ring_bytes)
+    }
+
+    /// The area of the server that the client writes.
+    pub(crate) fn server_area(&self, domain: &ProtectionDomain) -> Result<VerbsArea, ResourceError> {
+        let len_bytes = match self.way {
+            Way::Ring => self.ring_bytes(),
+            Way::Immediate | Way::Herd | Way::Fetch => self.sizes.slots_bytes(),
+            Way::Datagram => LEAST_BYTES,
+        };
+        VerbsArea::written(domain, len_bytes)
+    }
+
+    /// The area of the client that the server writes.
+    pub(crate) fn client_area(&self, domain: &ProtectionDomain) -> Result<VerbsArea, ResourceError> {
+        let len_bytes = match self.way {
+            Way::Ring => self.ring_bytes(),
+            Way::Immediate | Way::Fetch => self.sizes.slots_bytes(),
+            Way::Herd | Way::Datagram => LEAST_BYTES,
+        };
+        VerbsArea::written(domain, len_bytes)
+    }
+
+    /// The area of the server that the client reads, if the way has one.
+    pub(crate) fn read_area(&self, domain: &ProtectionDomain) -> Result<Option<VerbsArea>, ResourceError> {
+        let is_fetch = self.way == Way::Fetch;
+        is_fetch.then(|| VerbsArea::read(domain, self.sizes.slots_bytes())).transpose()
+    }
+
+    /// The client's carrier.
+    pub(crate) fn client(&self) -> Carrier {
         match self.way {
-            Way::Ring => RING_START_BYTES + u64::from(self.sizes.ring_bytes),
-            _ => self.sizes.slots_bytes(),
-        }
-    }
-
-    /// The area that the peer writes.
-    pub(crate) fn area(&self, domain: &ProtectionDomain) -> Result<VerbsArea, ResourceError> {
-        VerbsArea::written(domain, self.written_bytes())
-    }
-
-    /// The client's carrier; `None` if this release has none for the way.
-    pub(crate) fn client(&self) -> Option<Carrier> {
-        self.carrier(true)
-    }
-
-    /// The server's carrier; `None` if this release has none for the way.
-    pub(crate) fn server(&self) -> Option<Carrier> {
-        self.carrier(self.client_sleeps)
-    }
-
-    fn carrier(&self, tells: bool) -> Option<Carrier> {
-        let SessionSizes { slots, slot_bytes, ring_bytes, .. } = self.sizes;
-        match self.way {
-            Way::Ring => Some(Carrier::Ring(RingCarrier::new(u64::from(ring_bytes)))),
-            Way::Immediate => {
-                let (slot_bytes, node) = (u64::from(slot_bytes), self.session as u16);
-                Some(Carrier::Immediate(ImmediateCarrier::new(slots, slot_bytes, node, tells)))
+            Way::Ring => self.ring(),
+            Way::Immediate => self.immediate(true),
+            Way::Herd => Carrier::HerdClient(HerdClient::new(self.herd())),
+            Way::Fetch => Carrier::FetchClient(FetchClient::new(self.fetch())),
+            Way::Datagram => {
+                let (ours, theirs) = self.packet_ends();
+                Carrier::Datagram(Box::new(DatagramCarrier::client(self.datagram(ours, theirs))))
             }
-            _ => None,
         }
+    }
+
+    /// The server's carrier.
+    pub(crate) fn server(&self) -> Carrier {
+        match self.way {
+            Way::Ring => self.ring(),
+            Way::Immediate => self.immediate(self.client_sleeps),
+            Way::Herd => Carrier::HerdServer(HerdServer::new(self.herd())),
+            Way::Fetch => Carrier::FetchServer(FetchServer::new(self.fetch())),
+            Way::Datagram => {
+                let (theirs, ours) = self.packet_ends();
+                Carrier::Datagram(Box::new(DatagramCarrier::server(self.datagram(ours, theirs))))
+            }
+        }
+    }
+
+    fn ring(&self) -> Carrier {
+        Carrier::Ring(RingCarrier::new(u64::from(self.sizes.ring_bytes)))
+    }
+
+    fn immediate(&self, tells: bool) -> Carrier {
+        let (slots, slot_bytes) = (self.sizes.slots, u64::from(self.sizes.slot_bytes));
+        Carrier::Immediate(ImmediateCarrier::new(slots, slot_bytes, self.session as u16, tells))
+    }
+
+    fn herd(&self) -> HerdSession {
+        HerdSession {
+            slots: self.sizes.slots,
+            slot_bytes: u64::from(self.sizes.slot_bytes),
+            datagram_bytes: self.sizes.datagram_bytes as usize,
+            token: u64::from(self.client_token),
+        }
+    }
+
+    fn fetch(&self) -> FetchSession {
+        let slot_bytes = u64::from(self.sizes.slot_bytes);
+        FetchSession { slots: self.sizes.slots, request_slot_bytes: slot_bytes, reply_slot_bytes: slot_bytes }
+    }
+
+    /// The client's end and the server's.
+    fn packet_ends(&self) -> (PacketEnd, PacketEnd) {
+        let end = |token| PacketEnd { session: self.session, token };
+        (end(self.client_token), end(self.server_token))
+    }
+
+    fn datagram(&self, ours: PacketEnd, theirs: PacketEnd) -> DatagramSetup {
+        let SessionSizes { slots, max_message_bytes, datagram_bytes, .. } = self.sizes;
+        let cut = PacketCut::new(datagram_bytes as usize, max_message_bytes as usize);
+        DatagramSetup::new(slots, cut, ours, theirs)
     }
 }

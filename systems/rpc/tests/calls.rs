@@ -18,7 +18,7 @@ const PANIC: Method = Method::new("/echo.Echo/Panic");
 const MISSING: Method = Method::new("/echo.Echo/Missing");
 /// Patience: other programs share the machine.
 const SECOND: Duration = Duration::from_secs(20);
-const WAYS: [Way; 2] = [Way::Ring, Way::Immediate];
+const WAYS: [Way; 5] = Way::ALL;
 
 struct EchoServer {
     server: Server,

@@ -13,7 +13,7 @@ mod slots;
 
 use std::time::Instant;
 
-pub(crate) use datagram::DatagramCarrier;
+pub(crate) use datagram::{DatagramCarrier, DatagramSetup, PacketCut, PacketEnd};
 pub(crate) use fetch::{FetchClient, FetchServer, FetchSession};
 pub(crate) use herd::{HerdClient, HerdServer, HerdSession};
 pub(crate) use immediate::ImmediateCarrier;

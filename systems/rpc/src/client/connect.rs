@@ -29,7 +29,7 @@ pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bo
     let datagrams = if ways.iter().any(|way| matches!(way, Way::Herd | Way::Datagram)) { 128 } else { 0 };
     let port = Port::new(&device, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
     let connection = longarm::connect(&route, port.rc(), b"").wait(left(until)).map_err(unreachable)?;
-    let hello = Hello::new(ways, options.way.is_some(), options.sizes(), sleeps, random());
+    let hello = Hello::new(ways, options.way.is_some(), options.sizes(port.datagram_bytes()), sleeps, random());
     let (shield, first) = shield(options).map_err(Unproven::into_status)?;
     let mut opening = OpeningClient { port, connection, until, shield, unread: VecDeque::new() };
     opening.prove(&first)?;
@@ -125,11 +125,11 @@ impl OpeningClient {
     }
 
     fn finish(mut self, welcome: Welcome, token: u32, sleeps: bool, options: &ClientOptions) -> Result<Client, Status> {
-        let Welcome { way, why, sizes, session, .. } = welcome;
+        let Welcome { way, why, sizes, session, token: server_token, .. } = welcome;
         let (written, read) = welcome.memory.keys().ok_or_else(broken)?;
-        let plan = CarrierPlan { way, sizes, session, client_sleeps: sleeps };
-        let carrier = plan.client().ok_or_else(broken)?;
-        let area = plan.area(self.port.stores().domain()).map_err(unreachable)?;
+        let plan = CarrierPlan { way, sizes, session, client_sleeps: sleeps, client_token: token, server_token };
+        let carrier = plan.client();
+        let area = plan.client_area(self.port.stores().domain()).map_err(unreachable)?;
         let uc = match welcome.memory.uc() {
             None => None,
             Some(info) => {
@@ -140,7 +140,6 @@ impl OpeningClient {
         let ud = self.port.ud().cloned().zip(welcome.memory.ud());
         let own = ud.as_ref().map(|(ud, _)| ud.address_handle());
         let ours = OfferedMemory::new(area.key(), None, uc.as_ref().map(|(info, _)| *info), own);
-        let _ = token;
         self.send(&SessionMessage::Ready(Ready { memory: ours }))?;
         let parts = LinkParts {
             uc: uc.map(|(_, uc)| uc),

@@ -255,7 +255,10 @@ impl Client {
         match event {
             PortEvent::Imm(_, imm) => self.session.on_imm(imm),
             PortEvent::Message(_, message) => self.session.on_message(&message),
-            PortEvent::Datagram(buffer) => self.port.put_datagram(buffer),
+            PortEvent::Datagram(buffer) => {
+                self.session.on_datagram(&buffer, self.checked);
+                self.port.put_datagram(buffer);
+            }
             PortEvent::Sent(completion) => {
                 if let Some((tag, bytes)) = self.session.link().on_completion(completion) {
                     self.session.on_read(tag, bytes);

@@ -43,6 +43,7 @@ pub(crate) struct OpeningRules<'a> {
 struct Welcomed {
     plan: CarrierPlan,
     area: VerbsArea,
+    read_area: Option<VerbsArea>,
     uc: Option<Unconnected<Uc>>,
 }
 
@@ -140,28 +141,42 @@ impl OpeningSession {
         if let Some((code, words)) = hello.objection() {
             return self.refuse(port, code, words);
         }
-        let sizes = hello.sizes.meet(&options.sizes());
+        let sizes = hello.sizes.meet(&options.sizes(port.datagram_bytes()));
         let Some((way, why)) = choose(hello, options, &sizes, port) else {
             let ways: Vec<&str> = hello.ways.iter().map(|way| way.name()).collect();
             let words = format!("the server has none of the ways {}", ways.join(", "));
             return self.refuse(port, Code::FailedPrecondition, words);
         };
-        let plan = CarrierPlan { way, sizes, session: self.index, client_sleeps: hello.sleeps };
-        let made = plan.area(port.stores().domain()).and_then(|area| {
+        let token = random();
+        let plan = CarrierPlan {
+            way,
+            sizes,
+            session: self.index,
+            client_sleeps: hello.sleeps,
+            client_token: hello.token,
+            server_token: token,
+        };
+        let domain = port.stores().domain();
+        let made = plan.server_area(domain).and_then(|area| {
             let uc = if way == Way::Herd { Some(port.uc().build()?) } else { None };
-            Ok((area, uc))
+            Ok((area, plan.read_area(domain)?, uc))
         });
-        let (area, uc) = match made {
+        let (area, read_area, uc) = match made {
             Ok(made) => made,
             Err(error) => return self.refuse(port, Code::ResourceExhausted, error.to_string()),
         };
         let own = port.ud().filter(|_| matches!(way, Way::Herd | Way::Datagram)).map(|ud| ud.address_handle());
-        let memory = OfferedMemory::new(area.key(), None, uc.as_ref().map(Unconnected::connection_info), own);
-        let welcome = Welcome { way, why, sizes, session: self.index, token: random(), memory };
+        let memory = OfferedMemory::new(
+            area.key(),
+            read_area.as_ref().map(VerbsArea::key),
+            uc.as_ref().map(Unconnected::connection_info),
+            own,
+        );
+        let welcome = Welcome { way, why, sizes, session: self.index, token, memory };
         if !self.send(port, &SessionMessage::Welcome(welcome)) {
             return Step::End(self.index);
         }
-        self.welcomed = Some(Welcomed { plan, area, uc });
+        self.welcomed = Some(Welcomed { plan, area, read_area, uc });
         Step::Wait(self)
     }
 
@@ -169,12 +184,10 @@ impl OpeningSession {
         let OpeningRules { port, options, .. } = rules;
         let peer = self.shield.as_ref().and_then(Shield::peer);
         let keys = ready.memory.keys().zip(self.welcomed.take());
-        let Some(((written, read), Welcomed { plan, area, uc })) = keys else {
+        let Some(((written, read), Welcomed { plan, area, read_area, uc })) = keys else {
             return Step::End(self.index);
         };
-        let Some(carrier) = plan.server() else {
-            return Step::End(self.index);
-        };
+        let carrier = plan.server();
         let uc = match (uc, ready.memory.uc()) {
             (Some(uc), Some(info)) => uc.connect(&info).ok(),
             _ => None,
@@ -187,7 +200,7 @@ impl OpeningSession {
             uc,
             datagrams: port.ud().cloned().zip(ready.memory.ud()),
             area,
-            read_area: None,
+            read_area,
             peer: PeerKeys { written, read },
         };
         let link = VerbsLink::new(parts, port.stores(), options.tuning);
@@ -227,6 +240,7 @@ fn choose(hello: &Hello, options: &ServerOptions, sizes: &SessionSizes, port: &P
         let way = hello.ways.iter().copied().find(|way| serves(*way))?;
         return Some((way, "the client forces it".into()));
     }
-    let way = [Way::Immediate, Way::Ring].into_iter().find(|way| hello.ways.contains(way) && serves(*way))?;
+    let way =
+        [Way::Immediate, Way::Ring, Way::Fetch].into_iter().find(|way| hello.ways.contains(way) && serves(*way))?;
     Some((way, "both have it".into()))
 }

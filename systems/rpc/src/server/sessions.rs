@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use longarm::Qpn;
 use rustc_hash::FxHashMap;
@@ -117,6 +118,17 @@ impl Sessions {
         };
         if let Some((_, session)) = self.get(index) {
             change(session);
+            self.make_ready(index);
+        }
+    }
+
+    /// Hands a datagram to the session that its first word names. One for nobody is dropped.
+    pub(crate) fn on_datagram(&mut self, datagram: &[u8], now: Instant) {
+        let Some(index) = datagram.first_chunk().map(|word| u32::from_le_bytes(*word)) else {
+            return;
+        };
+        if let Some((_, session)) = self.get(index) {
+            session.on_datagram(datagram, now);
             self.make_ready(index);
         }
     }

@@ -156,7 +156,6 @@ impl ServerWorker {
     }
 
     fn on_event(&mut self, event: PortEvent, now: Instant) {
-        let _ = now;
         match event {
             PortEvent::Imm(qpn, imm) => self.sessions.with(qpn, |session| session.on_imm(imm)),
             PortEvent::Message(qpn, message) => match self.opening.remove(&qpn) {
@@ -166,7 +165,10 @@ impl ServerWorker {
                 None if self.early.len() < self.connecting.len() * EARLY => self.early.push((qpn, message)),
                 None => {}
             },
-            PortEvent::Datagram(buffer) => self.port.put_datagram(buffer),
+            PortEvent::Datagram(buffer) => {
+                self.sessions.on_datagram(&buffer, now);
+                self.port.put_datagram(buffer);
+            }
             PortEvent::Sent(completion) => self.sessions.with(completion.qpn(), |session| {
                 if let Some((tag, bytes)) = session.link().on_completion(completion) {
                     session.on_read(tag, bytes);

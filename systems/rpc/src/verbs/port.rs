@@ -106,6 +106,11 @@ impl Port {
         self.ud.as_ref()
     }
 
+    /// The longest datagram; zero without an endpoint for them.
+    pub(crate) fn datagram_bytes(&self) -> u32 {
+        self.ud.as_ref().map_or(0, |ud| ud.max_message_bytes())
+    }
+
     /// Starts a reliable connection of this port.
     pub(crate) fn rc(&self) -> QpBuilder {
         let depth = self.sizes.send_depth;
