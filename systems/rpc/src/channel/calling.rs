@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::channel::state::{ChannelShared, SendOutcome, SentCall};
+use crate::channel::state::{ChannelCore, SendOutcome, SentCall};
 use crate::code::{Code, Executed};
 use crate::frame::put_metadata;
 use crate::message::Request;
@@ -21,7 +21,7 @@ const SPIN: Duration = Duration::from_micros(50);
 /// A call of a [`Channel`](crate::Channel). Dropping it withdraws the call.
 #[must_use = "nothing is sent until it is awaited"]
 pub struct Calling {
-    shared: Arc<ChannelShared>,
+    shared: Arc<ChannelCore>,
     method: Method,
     /// The encoded message, with its metadata if there are any, until it is sent.
     body: Bytes,
@@ -33,7 +33,7 @@ pub struct Calling {
 }
 
 impl Calling {
-    pub(super) fn new(shared: &Arc<ChannelShared>, method: Method, request: Request<Bytes>) -> Calling {
+    pub(super) fn new(shared: &Arc<ChannelCore>, method: Method, request: Request<Bytes>) -> Calling {
         let (message, metadata, deadline) = request.into_parts();
         let (mut flags, mut body, mut refused) = (0, message, None);
         if !metadata.is_encodable() {
@@ -106,18 +106,18 @@ impl Drop for Calling {
 }
 
 /// A channel on its way to its first session.
-pub(super) struct Connected {
-    shared: Arc<ChannelShared>,
+pub(super) struct FirstSession {
+    shared: Arc<ChannelCore>,
     asked: bool,
 }
 
-impl Connected {
-    pub(super) fn new(shared: &Arc<ChannelShared>) -> Connected {
-        Connected { shared: Arc::clone(shared), asked: false }
+impl FirstSession {
+    pub(super) fn new(shared: &Arc<ChannelCore>) -> FirstSession {
+        FirstSession { shared: Arc::clone(shared), asked: false }
     }
 }
 
-impl Future for Connected {
+impl Future for FirstSession {
     type Output = Result<(), Status>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Result<(), Status>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::channel::state::ChannelShared;
+use crate::channel::state::ChannelCore;
 use crate::client::Client;
 use crate::code::Executed;
 use crate::status::Status;
@@ -19,7 +19,7 @@ const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_mi
 
 /// # Errors
 /// If the system starts no thread.
-pub(super) fn start_driver(shared: &Arc<ChannelShared>) -> Result<(), Status> {
+pub(super) fn start_driver(shared: &Arc<ChannelCore>) -> Result<(), Status> {
     let shared = Arc::clone(shared);
     let drive = move || Driver { shared, descriptor: None, nap: NAPS.0 }.run();
     let started = thread::Builder::new().name("rpc-channel".into()).spawn(drive);
@@ -27,7 +27,7 @@ pub(super) fn start_driver(shared: &Arc<ChannelShared>) -> Result<(), Status> {
 }
 
 struct Driver {
-    shared: Arc<ChannelShared>,
+    shared: Arc<ChannelCore>,
     /// A copy of the descriptor of the present session's completion channel, to be slept on without the lock.
     descriptor: Option<OwnedFd>,
     nap: Duration,

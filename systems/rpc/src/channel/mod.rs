@@ -18,11 +18,11 @@ use bytes::Bytes;
 use longarm::Target;
 
 pub use calling::Calling;
-use calling::Connected;
+use calling::FirstSession;
 pub use state::ChannelStats;
 
 use crate::channel::driver::start_driver;
-use crate::channel::state::ChannelShared;
+use crate::channel::state::ChannelCore;
 use crate::message::{Request, Response};
 use crate::options::ClientOptions;
 use crate::service::{Call, Method};
@@ -48,15 +48,15 @@ use crate::status::Status;
 /// No runtime is needed: a thread of the channel's own wakes the tasks. A call that is dropped is withdrawn.
 #[derive(Clone)]
 pub struct Channel {
-    handle: Arc<ChannelHandle>,
+    handle: Arc<ChannelOwner>,
 }
 
 /// Ends the driver with the last clone.
-struct ChannelHandle {
-    shared: Arc<ChannelShared>,
+struct ChannelOwner {
+    shared: Arc<ChannelCore>,
 }
 
-impl Drop for ChannelHandle {
+impl Drop for ChannelOwner {
     fn drop(&mut self) {
         self.shared.close();
     }
@@ -70,7 +70,7 @@ impl Channel {
     /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition) if the way is forced and one side has it not.
     pub async fn connect(to: impl Into<Target>, options: ClientOptions) -> Result<Channel, Status> {
         let channel = Channel::lazy(to, options)?;
-        Connected::new(&channel.handle.shared).await?;
+        FirstSession::new(&channel.handle.shared).await?;
         Ok(channel)
     }
 
@@ -79,9 +79,9 @@ impl Channel {
     /// # Errors
     /// If the system starts no thread.
     pub fn lazy(to: impl Into<Target>, options: ClientOptions) -> Result<Channel, Status> {
-        let shared = ChannelShared::new(to.into(), options)?;
+        let shared = ChannelCore::new(to.into(), options)?;
         start_driver(&shared)?;
-        Ok(Channel { handle: Arc::new(ChannelHandle { shared }) })
+        Ok(Channel { handle: Arc::new(ChannelOwner { shared }) })
     }
 
     /// Calls a method. The request goes out when the future is first polled, as soon as the session has room.

@@ -44,7 +44,7 @@ pub struct ChannelStats {
 }
 
 /// The state and the means to wake the driver.
-pub(crate) struct ChannelShared {
+pub(crate) struct ChannelCore {
     pub(crate) target: Target,
     pub(crate) options: ClientOptions,
     pub(crate) alarm: Arc<Alarm>,
@@ -99,10 +99,10 @@ pub(crate) struct ChannelState {
     past: ChannelStats,
 }
 
-impl ChannelShared {
-    pub(crate) fn new(target: Target, options: ClientOptions) -> Result<Arc<ChannelShared>, Status> {
+impl ChannelCore {
+    pub(crate) fn new(target: Target, options: ClientOptions) -> Result<Arc<ChannelCore>, Status> {
         let alarm = Alarm::new().map_err(|error| Status::unavailable(error.to_string()))?;
-        Ok(Arc::new(ChannelShared { target, options, alarm, state: Mutex::default() }))
+        Ok(Arc::new(ChannelCore { target, options, alarm, state: Mutex::default() }))
     }
 
     pub(crate) fn close(&self) {

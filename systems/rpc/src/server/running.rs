@@ -102,7 +102,8 @@ impl ServerBuilder {
         let mut workers = Vec::new();
         for number in 0..options.threads.max(1) {
             let receives = device.limits().max_srq_wr.min(4096);
-            let sizes = PortSizes { receives, datagrams: 1024, send_depth: 256 };
+            let datagrams = device.limits().max_qp_wr.min(4096);
+            let sizes = PortSizes { receives, datagrams, send_depth: 256 };
             let port = Port::new(&device, sizes).map_err(unavailable)?;
             let alarm = Alarm::new().map_err(unavailable)?;
             let (inbox, receiver) = WorkerInbox::new(&alarm);
