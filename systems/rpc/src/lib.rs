@@ -1,8 +1,8 @@
 //! Requests and replies over RDMA: five ways to carry them, one meaning.
 #![forbid(unsafe_code)]
 
-mod auth;
 mod alarm;
+mod auth;
 mod carrier;
 mod channel;
 mod client;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use longarm::{Listener, Target};
 
-use crate::auth::ServerDemands;
 use crate::alarm::Alarm;
+use crate::auth::ServerDemands;
 use crate::options::ServerOptions;
 use crate::server::executor::{Executors, Spawn};
 use crate::server::inbox::{ToWorker, WorkerInbox};

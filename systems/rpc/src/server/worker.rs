@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use longarm::{Connecting, Incoming, QpBuilder, Qpn};
 use rustc_hash::FxHashMap;
 
-use crate::auth::{AuthenticatedPeer, ServerDemands};
 use crate::alarm::Alarm;
+use crate::auth::{AuthenticatedPeer, ServerDemands};
 use crate::options::ServerOptions;
 use crate::server::inbox::ToWorker;
 use crate::server::opening::{OpeningRules, OpeningSession, Step};
