@@ -14,7 +14,8 @@ use crate::auth::{Shield, Unproven};
 use crate::handshake::{Hello, OfferedMemory, SessionMessage, SessionSizes, Welcome};
 use crate::way::Way;
 
-const SIZES: SessionSizes = SessionSizes { slots: 4, slot_bytes: 256, ring_bytes: 4096, max_message_bytes: 4096 };
+const SIZES: SessionSizes =
+    SessionSizes { slots: 4, slot_bytes: 256, ring_bytes: 4096, max_message_bytes: 4096, datagram_bytes: 1024 };
 /// The encoding of a memory key, easy to find.
 const KEY: [u8; RemoteKey::ENCODED_BYTES] = [0xa5; RemoteKey::ENCODED_BYTES];
 
