@@ -1,9 +1,9 @@
 //! Calls of any service with JSON, by reflection. The program has no generated code of the services.
 //!
 //! ```sh
-//! cargo run -p longarm-rpc-examples --example by_name -- list grpc://127.0.0.1:50051
-//! cargo run -p longarm-rpc-examples --example by_name -- describe grpc://127.0.0.1:50051 greeter.Greeter/SayHello
-//! cargo run -p longarm-rpc-examples --example by_name -- call grpc://127.0.0.1:50051 greeter.Greeter/SayHello '{"name": "Ada"}'
+//! cargo run -p longarm-rpc-examples --example by_name -- list rdma://HOST:7471
+//! cargo run -p longarm-rpc-examples --example by_name -- describe rdma://HOST:7471 greeter.Greeter/SayHello
+//! cargo run -p longarm-rpc-examples --example by_name -- call rdma://HOST:7471 greeter.Greeter/SayHello '{"name": "Ada"}'
 //! ```
 
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! A service from a `.proto` file. The handlers and the client know nothing of the way that carries the calls.
 //!
 //! ```sh
-//! cargo run -p longarm-rpc-examples --example greeter -- serve grpc://127.0.0.1:50051
-//! cargo run -p longarm-rpc-examples --example greeter -- call grpc://127.0.0.1:50051 Ada
+//! cargo run -p longarm-rpc-examples --example greeter -- serve rdma://0.0.0.0:7471 grpc://0.0.0.0:50051
+//! cargo run -p longarm-rpc-examples --example greeter -- call rdma://HOST:7471 Ada
+//! cargo run -p longarm-rpc-examples --example greeter -- call grpc://HOST:50051 Ada
 //! ```
 
 use std::future::pending;

@@ -1,8 +1,8 @@
 //! A service of tarpc: its macro and its handlers are those of a program on TCP.
 //!
 //! ```sh
-//! cargo run -p longarm-rpc-examples --example world -- serve grpc://127.0.0.1:50052
-//! cargo run -p longarm-rpc-examples --example world -- call grpc://127.0.0.1:50052 Ada
+//! cargo run -p longarm-rpc-examples --example world -- serve rdma://0.0.0.0:7472
+//! cargo run -p longarm-rpc-examples --example world -- call rdma://HOST:7472 Ada
 //! ```
 
 use std::future::pending;

@@ -1,10 +1,11 @@
-//! Servers and channels by address: `grpc://HOST:PORT`.
+//! Servers and channels by address: `rdma://HOST:PORT` and `grpc://HOST:PORT`.
 
 use std::net::SocketAddr;
 
 use longarm_rpc::grpc::{GrpcChannel, routes};
-use longarm_rpc::{BoxError, Call, Response, Router, Status};
+use longarm_rpc::{BoxError, Call, Channel, ClientOptions, Response, Router, Server, Status};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Endpoint;
 use tower::util::BoxCloneSyncService;
@@ -18,6 +19,7 @@ pub type AnyChannel = BoxCloneSyncService<Call, Response<longarm_rpc::codegen::B
 /// An address of another kind; a server that cannot be reached.
 pub async fn connect(address: &str) -> Result<AnyChannel, BoxError> {
     match address.split_once("://") {
+        Some(("rdma", host)) => Ok(AnyChannel::new(Channel::connect(host, ClientOptions::default()).await?)),
         Some(("grpc", host)) => {
             let endpoint = Endpoint::from_shared(format!("http://{host}"))?;
             Ok(AnyChannel::new(GrpcChannel::new(endpoint.connect().await?)))
@@ -32,9 +34,23 @@ pub async fn connect(address: &str) -> Result<AnyChannel, BoxError> {
 /// An address of another kind, or one that is in use.
 pub async fn serve(router: Router, address: &str) -> Result<String, BoxError> {
     match address.split_once("://") {
+        Some(("rdma", host)) => Ok(format!("rdma://{}", serve_rdma(&router, host)?)),
         Some(("grpc", host)) => Ok(format!("grpc://{}", serve_grpc(router, host).await?)),
         _ => Err(unknown(address)),
     }
+}
+
+fn serve_rdma(router: &Router, host: &str) -> Result<SocketAddr, BoxError> {
+    let mut server = Server::builder();
+    for methods in router.services() {
+        server = server.add_service(methods.clone())?;
+    }
+    // Handlers with `RunOn::Executor` run in tokio's tasks.
+    let tokio = Handle::current();
+    let server = server.executor(move |future| drop(tokio.spawn(future))).bind(host)?;
+    let address = server.local_addr();
+    std::thread::Builder::new().name("serve".into()).spawn(move || server.wait())?;
+    Ok(address)
 }
 
 async fn serve_grpc(router: Router, host: &str) -> Result<SocketAddr, BoxError> {
@@ -46,5 +62,5 @@ async fn serve_grpc(router: Router, host: &str) -> Result<SocketAddr, BoxError> 
 }
 
 fn unknown(address: &str) -> BoxError {
-    format!("{address}: addresses are grpc://HOST:PORT").into()
+    format!("{address}: addresses are rdma://HOST:PORT and grpc://HOST:PORT").into()
 }

@@ -1,9 +1,18 @@
-//! Runs the examples as a user would: a process for each side.
+//! Runs the examples as a user would: a process for each side, a hub and a network namespace of their own.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+
+/// Runs `body` with a hub and a network namespace of its own. To be called from the test function of that name itself.
+fn alone(test: &str, body: impl FnOnce()) {
+    if testkit::role().is_some() {
+        return body();
+    }
+    binary("greeter");
+    hub::testing::passes_with_hub(&format!("typed-{test}"), testkit::run_again(test, "body"));
+}
 
 /// The path of an example. All examples are built first if they are not up to date.
 fn binary(name: &str) -> PathBuf {
@@ -14,6 +23,9 @@ fn binary(name: &str) -> PathBuf {
 fn build() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let profile = here.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
+    if testkit::role().is_some() {
+        return profile.join("examples");
+    }
     let name = profile.file_name().and_then(|name| name.to_str()).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--examples", "--package", "longarm-rpc-examples", "--profile"]);
@@ -22,17 +34,18 @@ fn build() -> PathBuf {
     profile.join("examples")
 }
 
-/// A server, which ends with this value, and its address.
-struct ServerProcess(Child, String);
+/// A server, which ends with this value, and its addresses.
+struct ServerProcess(Child, Vec<String>);
 
 impl ServerProcess {
-    fn start(example: &str) -> ServerProcess {
+    fn start(example: &str, addresses: &[&str]) -> ServerProcess {
         let mut command = Command::new(binary(example));
-        let mut child = command.args(["serve", "grpc://127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening at ").unwrap_or_else(|| panic!("{line}")).to_owned();
-        ServerProcess(child, address)
+        let mut child = command.arg("serve").args(addresses).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().take(addresses.len());
+        let listening =
+            |line: String| line.strip_prefix("listening at ").unwrap_or_else(|| panic!("{line}")).to_owned();
+        let listens_at = lines.map(|line| listening(line.unwrap())).collect();
+        ServerProcess(child, listens_at)
     }
 }
 
@@ -50,19 +63,27 @@ fn said(example: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_typed_client_and_json_reach_one_server() {
-    let server = ServerProcess::start("greeter");
-    assert_eq!(said("greeter", &["call", &server.1, "Ada"]), "Hello Ada!\ngreetings so far: 1\n");
-    let json = r#"{"name": "Bob", "politeness": "FORMAL"}"#;
-    let reply = said("by_name", &["call", &server.1, "greeter.Greeter/SayHello", json]);
-    assert_eq!(reply, "{\n  \"greeting\": \"Good day, Bob.\"\n}\n");
-    assert!(said("by_name", &["list", &server.1]).starts_with("greeter.Greeter\n  /greeter.Greeter/SayHello\n"));
-    let described = said("by_name", &["describe", &server.1, "greeter.Greeter"]);
-    assert!(described.contains("rpc SayHello(greeter.HelloRequest) returns (greeter.HelloReply);"), "{described}");
+fn one_service_answers_in_two_ways() {
+    alone("one_service_answers_in_two_ways", || {
+        let server = ServerProcess::start("greeter", &["rdma://127.0.0.1:0", "grpc://127.0.0.1:0"]);
+        for (count, address) in (1..).step_by(2).zip(&server.1) {
+            assert_eq!(said("greeter", &["call", address, "Ada"]), format!("Hello Ada!\ngreetings so far: {count}\n"));
+            let json = r#"{"name": "Bob", "politeness": "FORMAL"}"#;
+            let reply = said("by_name", &["call", address, "greeter.Greeter/SayHello", json]);
+            assert_eq!(reply, "{\n  \"greeting\": \"Good day, Bob.\"\n}\n");
+            assert!(said("by_name", &["list", address]).starts_with("greeter.Greeter\n  /greeter.Greeter/SayHello\n"));
+            let described = said("by_name", &["describe", address, "greeter.Greeter"]);
+            assert!(described.contains("rpc SayHello(greeter.HelloRequest) returns (greeter.HelloReply);"));
+        }
+    });
 }
 
 #[test]
 fn a_service_of_tarpc_answers() {
-    let server = ServerProcess::start("world");
-    assert_eq!(said("world", &["call", &server.1, "Ada"]), "Hello Ada!\n");
+    alone("a_service_of_tarpc_answers", || {
+        for address in ["rdma://127.0.0.1:0", "grpc://127.0.0.1:0"] {
+            let server = ServerProcess::start("world", &[address]);
+            assert_eq!(said("world", &["call", &server.1[0], "Ada"]), "Hello Ada!\n");
+        }
+    });
 }
