@@ -11,6 +11,7 @@ mod packages;
 mod programs;
 mod prose;
 mod python;
+mod rpc;
 mod run;
 mod test;
 
@@ -38,6 +39,7 @@ cargo xtask COMMAND
   compare [...]   measures Longarm beside UCX, perftest, iperf3 and sockets, and writes docs/performance.md;
                   --vm: also beside the kernel's rxe and siw in a virtual machine, as root;
                   --quick: three minutes, printed only; --help: the rest
+  compare --rpc   the targets of longarm-rpc, beside sockets, tonic and tarpc; writes docs/rpc-results.md
   count [ROW...]  instructions and cache misses of each message, counted by callgrind
   fuzz [SECONDS]  every fuzz target for SECONDS each (default 30); needs cargo-fuzz
 ";
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         ["examples"] => examples::check(),
         ["tables"] => test::tables(),
         ["interop", ref rest @ ..] => interop::interop(rest),
+        ["compare", "--rpc", ref rest @ ..] => rpc::compare(rest),
         ["compare", ref rest @ ..] => compare::compare(rest),
         ["count", ref rows @ ..] => compare::count(rows),
         ["fuzz"] => fuzz::all("30"),

@@ -35,6 +35,8 @@ pub(crate) enum Error {
     Cm(#[from] connect::Error),
     #[error("a work request failed: {0}")]
     Completion(String),
+    #[error(transparent)]
+    Rpc(#[from] longarm_rpc::Status),
     #[error("nothing happened for {} s: is the peer still there?", .0.as_secs())]
     Silence(Duration),
     #[error("{0}")]

@@ -18,6 +18,7 @@ mod pair;
 mod perf;
 mod rdma;
 mod report;
+mod rpc;
 mod run;
 mod sysfs;
 
@@ -51,6 +52,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Perf(perf::PerfArgs),
     PerfServer(perf::ServeArgs),
+    Rpc(rpc::RpcArgs),
     Up(commands::UpArgs),
     Down(commands::DownArgs),
     Status(commands::StatusArgs),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Perf(args) => perf::run(&args),
         Command::PerfServer(args) => perf::serve(&args),
+        Command::Rpc(args) => rpc::run(&args),
         Command::Blocking(args) => baseline::blocking(&args),
         Command::Mesh(args) => mesh::run(&args),
         Command::MeshMember(args) => mesh::member(&args),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A way to carry requests and replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Way {
     /// Both sides WRITE into rings in the other's memory and poll their own (FaRM).
     Ring,

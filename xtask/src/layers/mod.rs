@@ -106,6 +106,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-provider",
             "longarm-hub",
             "longarm-ibverbs",
+            "longarm-rpc",
             "longarm-udp",
         ],
     ),

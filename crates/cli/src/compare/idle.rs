@@ -23,7 +23,7 @@ fn cpu_time_ns() -> io::Result<u64> {
 }
 
 /// Resident memory of this process in bytes.
-pub(super) fn resident_bytes() -> io::Result<u64> {
+pub(crate) fn resident_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/statm")?;
     let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     Ok(pages.unwrap_or(0) * rustix::param::page_size() as u64)

@@ -26,3 +26,4 @@ mod stats;
 mod tools;
 
 pub(crate) use command::{CompareArgs, run};
+pub(crate) use idle::resident_bytes;

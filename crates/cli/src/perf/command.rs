@@ -179,7 +179,7 @@ fn tests(args: &PerfArgs) -> Result<Vec<Test>, Error> {
 }
 
 /// Parses `8,4K,1M` or `all`.
-fn sizes(text: &str) -> Result<Vec<u32>, String> {
+pub(crate) fn sizes(text: &str) -> Result<Vec<u32>, String> {
     if text == "all" {
         return Ok((1..=23).map(|power| 1 << power).collect());
     }

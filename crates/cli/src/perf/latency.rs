@@ -181,13 +181,13 @@ impl<'a> LatencySide<'a> {
 
 /// Limits a wait, with few reads of the clock.
 #[derive(Default)]
-struct WaitLimit {
+pub(crate) struct WaitLimit {
     checks: u32,
     since: Option<Instant>,
 }
 
 impl WaitLimit {
-    fn check(&mut self) -> Result<(), Error> {
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
         self.checks = self.checks.wrapping_add(1);
         if self.checks.is_multiple_of(256) && self.since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
             return Err(Error::Silence(PATIENCE));

@@ -21,9 +21,10 @@ mod work;
 
 pub(crate) use by_address::MeetingListener;
 pub(crate) use client::{Measurement, join, measure};
-pub(crate) use command::{PerfArgs, ServeArgs, run, serve, server_address};
+pub(crate) use command::{PerfArgs, ServeArgs, run, serve, server_address, sizes};
 pub(crate) use control::{ControlConnection, ControlReply, ControlRequest, expect_finish};
 pub(crate) use endpoint::{EndpointInfo, Endpoints, Shape, default_address, device_name, open};
+pub(crate) use latency::WaitLimit;
 pub(crate) use local::LocalServer;
 pub(crate) use packets::want_packets;
 pub(crate) use server::begin;

@@ -151,7 +151,7 @@ pub(crate) fn tshark(capture: &Path, args: &[&str]) -> String {
 }
 
 /// Reads one line without taking more from the pipe.
-fn first_line(child: &mut Child) -> String {
+pub(crate) fn first_line(child: &mut Child) -> String {
     use std::io::Read;
     let stdout = child.stdout.as_mut().expect("a pipe");
     let (mut line, mut byte) = (Vec::new(), [0]);

@@ -1,0 +1,87 @@
+//! The calls that a measurement makes.
+
+use std::time::{Duration, Instant};
+
+use longarm_rpc::{CallId, Client, Method, NotStarted, Status};
+
+use super::case::BenchCase;
+use super::server::{ECHO, FILL};
+use crate::error::Error;
+use crate::perf::WaitLimit;
+
+/// The time for calls that are outstanding at the end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// One kind of call.
+pub(super) struct BenchCall {
+    method: Method,
+    body: Vec<u8>,
+    reply_bytes: usize,
+}
+
+impl BenchCall {
+    pub(super) fn of(case: &BenchCase) -> BenchCall {
+        let mut body = vec![7; case.size_bytes as usize];
+        let reply_bytes = case.reply_bytes as usize;
+        if case.is_echo() {
+            return BenchCall { method: ECHO, body, reply_bytes };
+        }
+        if let Some(first) = body.first_chunk_mut() {
+            *first = case.reply_bytes.to_le_bytes();
+        }
+        BenchCall { method: FILL, body, reply_bytes }
+    }
+
+    /// Starts a call; `None` if the client has no room.
+    pub(super) fn start(&self, client: &mut Client) -> Result<Option<CallId>, Error> {
+        match client.start(self.method, &self.body, None) {
+            Ok(id) => Ok(Some(id)),
+            Err(NotStarted::Full) => Ok(None),
+            Err(NotStarted::Refused(status)) => Err(status.into()),
+        }
+    }
+
+    /// Whether it is the right reply.
+    pub(super) fn is_answered(&self, reply: &Result<&[u8], Status>) -> bool {
+        reply.as_ref().is_ok_and(|reply| reply.len() == self.reply_bytes)
+    }
+
+    /// Makes one call and waits for its end.
+    pub(super) fn finish_one(&self, client: &mut Client) -> Result<(), Error> {
+        let mut limit = WaitLimit::default();
+        while self.start(client)?.is_none() {
+            client.poll(|_, _| ());
+            limit.check()?;
+        }
+        let mut outcome = None;
+        loop {
+            client.poll(|_, reply| outcome = Some(self.check(reply)));
+            match outcome.take() {
+                Some(outcome) => return outcome,
+                None => limit.check()?,
+            }
+        }
+    }
+
+    fn check(&self, reply: Result<&[u8], Status>) -> Result<(), Error> {
+        let reply = reply?;
+        if reply.len() == self.reply_bytes {
+            return Ok(());
+        }
+        Err(Error::Peer(format!("a reply has {} bytes in place of {}", reply.len(), self.reply_bytes)))
+    }
+}
+
+/// Waits until no call is outstanding.
+pub(super) fn drain(clients: &mut [Client]) -> Result<(), Error> {
+    let until = Instant::now() + DRAIN;
+    for client in clients {
+        while client.outstanding() > 0 {
+            client.poll(|_, _| ());
+            if Instant::now() > until {
+                return Err(Error::Silence(DRAIN));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! One call at a time.
+//!
+//! The clock is read once per sample, because a read costs as much as the transfer of a cache line to the other core.
+
+use std::time::Instant;
+
+use longarm_rpc::Client;
+
+use super::calls::BenchCall;
+use super::case::BenchCase;
+use super::figures::CallTally;
+use crate::error::Error;
+
+/// Calls that do not count, while caches and windows warm up.
+const WARM_UP: u64 = 200;
+
+/// Measures one client. Others may be connected; they do nothing.
+pub(super) fn measure(case: &BenchCase, client: &mut Client) -> Result<CallTally, Error> {
+    let (call, mut tally) = (BenchCall::of(case), CallTally::default());
+    let most = case.calls.unwrap_or(u64::MAX);
+    for _ in 0..WARM_UP.min(most) {
+        call.finish_one(client)?;
+    }
+    let begin = Instant::now();
+    let mut start = begin;
+    loop {
+        for _ in 0..case.together {
+            call.finish_one(client)?;
+            tally.count(true);
+        }
+        let end = Instant::now();
+        tally.record((end - start) / case.together);
+        start = end;
+        if end - begin >= case.duration || tally.ended() >= most {
+            tally.elapsed = end - begin;
+            return Ok(tally);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! As many calls as the depth allows.
+
+use std::time::Instant;
+
+use longarm_rpc::{CallId, Client};
+
+use super::calls::{BenchCall, drain};
+use super::case::BenchCase;
+use super::figures::CallTally;
+use crate::error::Error;
+
+/// Rounds over all clients between two reads of the clock.
+const ROUNDS: u32 = 16;
+
+/// The call of a thread whose time is taken; the others' is not, for the sake of the rate.
+struct TimedCall {
+    client: usize,
+    id: CallId,
+    start: Instant,
+}
+
+/// Drives the clients of one thread.
+pub(super) fn measure(case: &BenchCase, clients: &mut [Client]) -> Result<CallTally, Error> {
+    let (call, mut tally) = (BenchCall::of(case), CallTally::default());
+    for client in clients.iter_mut() {
+        call.finish_one(client)?;
+    }
+    let (most, mut started, mut timed) = (case.calls_of_thread(), 0, None);
+    let (begin, mut round) = (Instant::now(), 0_u32);
+    loop {
+        for (index, client) in clients.iter_mut().enumerate() {
+            take_replies(&call, client, index, &mut timed, &mut tally);
+            while client.outstanding() < usize::from(case.depth) && started < most {
+                let start = timed.is_none().then(Instant::now);
+                let Some(id) = call.start(client)? else { break };
+                timed = timed.or_else(|| Some(TimedCall { client: index, id, start: start? }));
+                started += 1;
+            }
+        }
+        round = round.wrapping_add(1);
+        if tally.ended() >= most || round.is_multiple_of(ROUNDS) && begin.elapsed() >= case.duration {
+            tally.elapsed = begin.elapsed();
+            break;
+        }
+    }
+    drain(clients)?;
+    Ok(tally)
+}
+
+fn take_replies(
+    call: &BenchCall,
+    client: &mut Client,
+    index: usize,
+    timed: &mut Option<TimedCall>,
+    tally: &mut CallTally,
+) {
+    client.poll(|id, reply| {
+        tally.count(call.is_answered(&reply));
+        if let Some(call) = timed.take_if(|call| call.client == index && call.id == id) {
+            tally.record(call.start.elapsed());
+        }
+    });
+}
