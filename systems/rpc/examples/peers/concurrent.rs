@@ -19,7 +19,7 @@ pub(super) async fn flood<C, F, R>(client: C, call: F, options: &PeerOptions) ->
 where
     C: Clone + Send + 'static,
     F: Fn(C) -> R + Copy + Send + 'static,
-    R: Future<Output = Outcome<()>> + Send,
+    R: Future<Output = Outcome<()>> + Send + 'static,
 {
     for _ in 0..WARM_UP {
         call(client.clone()).await?;
