@@ -17,7 +17,7 @@ cargo xtask compare --rpc [OPTIONS]
   --page FILE     the file to write (default docs/rpc-results.md)
 ";
 
-/// What to measure, and how often.
+/// The targets to measure, and the number of rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RpcOptions {
     pub(super) rounds: usize,

@@ -16,7 +16,7 @@ table has all ways. [docs/rpc.md](rpc.md) says which way to use when.
 ";
 
 /// A row with its figures.
-struct Verdict {
+struct RowOutcome {
     ours: String,
     beside: String,
     value: String,
@@ -26,11 +26,11 @@ struct Verdict {
 /// The page as text.
 pub(super) fn page(rows: &[RpcRow], results: &RpcResults, options: &RpcOptions) -> String {
     let mut text = format!("{INTRODUCTION}\n{}\n\n", run_words(options));
-    let verdicts: Vec<Verdict> = rows.iter().map(|row| verdict(row, results)).collect();
-    text += &summary(rows, &verdicts);
+    let outcomes: Vec<RowOutcome> = rows.iter().map(|row| outcome(row, results)).collect();
+    text += &summary(rows, &outcomes);
     text += "\n| target | what | longarm-rpc | beside | figure | goal | met |\n|---|---|---|---|---:|---:|---|\n";
-    for (row, verdict) in rows.iter().zip(&verdicts) {
-        let Verdict { ours, beside, value, is_met } = verdict;
+    for (row, outcome) in rows.iter().zip(&outcomes) {
+        let RowOutcome { ours, beside, value, is_met } = outcome;
         let (goal, met) = (goal_words(row), is_met.map_or("not measured", |met| if met { "yes" } else { "**no**" }));
         let _ = writeln!(text, "| {} | {} | {ours} | {beside} | {value} | {goal} | {met} |", row.id, row.what);
     }
@@ -52,11 +52,11 @@ fn run_words(options: &RpcOptions) -> String {
 }
 
 /// The targets that are met, those that are not, and those without figures.
-fn summary(rows: &[RpcRow], verdicts: &[Verdict]) -> String {
+fn summary(rows: &[RpcRow], outcomes: &[RowOutcome]) -> String {
     let mut targets: Vec<&str> = rows.iter().map(|row| row.id).collect();
     targets.dedup();
     let of = |target: &str| -> Vec<Option<bool>> {
-        rows.iter().zip(verdicts).filter(|(row, _)| row.id == target).map(|(_, verdict)| verdict.is_met).collect()
+        rows.iter().zip(outcomes).filter(|(row, _)| row.id == target).map(|(_, outcome)| outcome.is_met).collect()
     };
     let (mut met, mut missed, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for target in targets {
@@ -79,7 +79,7 @@ fn summary(rows: &[RpcRow], verdicts: &[Verdict]) -> String {
     )
 }
 
-fn verdict(row: &RpcRow, results: &RpcResults) -> Verdict {
+fn outcome(row: &RpcRow, results: &RpcResults) -> RowOutcome {
     let best = results.best(&row.ours);
     let beside = row.beside.as_ref();
     let other = beside.and_then(|beside| Some((beside, results.range(&beside.figure)?)));
@@ -95,7 +95,7 @@ fn verdict(row: &RpcRow, results: &RpcResults) -> Verdict {
         RowGoal::Below(_) | RowGoal::Above(_) => row.ours[0].pick.show(value),
         _ => format!("{value:.2} ×"),
     });
-    Verdict { ours, beside, value: shown, is_met: value.map(|value| row.goal.is_met(value)) }
+    RowOutcome { ours, beside, value: shown, is_met: value.map(|value| row.goal.is_met(value)) }
 }
 
 /// Median and range, or the reason why there is none.

@@ -18,7 +18,7 @@ pub(crate) enum BenchMode {
     Load,
 }
 
-/// What is measured, and how much of it.
+/// A way, the size of its messages, and the amount of calls.
 #[derive(Clone, Debug)]
 pub(super) struct BenchCase {
     pub(super) way: Way,

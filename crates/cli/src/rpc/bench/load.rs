@@ -1,7 +1,7 @@
 //! Calls that start at a fixed rate.
 //!
-//! The time of a call counts from its planned start. So calls that wait behind a slow one count with their wait, which
-//! a loop that starts a call after each reply would not see ("coordinated omission", G. Tene).
+//! The time of a call counts from its planned start. So calls that wait behind a slow one count with their wait. A
+//! loop that starts a call after each reply would not see it: Gil Tene calls this "coordinated omission".
 
 use std::time::{Duration, Instant};
 

@@ -23,7 +23,7 @@ pub(crate) struct ListArgs {
 pub(crate) struct DescribeArgs {
     #[command(flatten)]
     server: ServerChoice,
-    /// Name with its package, such as demo.Echo, demo.Echo/Say or demo.SayRequest
+    /// Name with its package, such as `demo.Echo`, `demo.Echo/Say` or `demo.SayRequest`
     symbol: String,
 }
 
