@@ -61,4 +61,14 @@ pub mod fuzzing {
     pub fn hostile_packets(bytes: &[u8]) {
         crate::carrier::datagram::fuzzing::hostile_packets(bytes);
     }
+
+    /// Bytes that may be a message, metadata or a key; panics if a rule does not hold.
+    pub fn headers(bytes: &[u8]) {
+        crate::carrier::fuzzing::headers(bytes);
+    }
+
+    /// Memory that may have records; panics if a rule does not hold.
+    pub fn records(bytes: &[u8]) {
+        crate::carrier::fuzzing::records(bytes);
+    }
 }

@@ -3,6 +3,8 @@
 mod checked;
 pub(crate) mod datagram;
 mod fetch;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod herd;
 mod immediate;
 mod record;

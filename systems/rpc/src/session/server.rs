@@ -294,7 +294,7 @@ impl<L: SessionLink> ServerSession<L> {
         let is_error = outcome.0 != Code::Ok;
         // The words of an error are cut where they are longer than a message may be without a READ.
         let body = if is_error { &body[..body.len().min(limit)] } else { body };
-        let mut header = FrameHeader {
+        let header = FrameHeader {
             kind: RpcKind::Reply,
             flags,
             slot: id.slot,
