@@ -23,6 +23,8 @@ mod agenda;
 mod area;
 mod bytes;
 mod client;
+#[cfg(test)]
+mod found;
 mod hostile;
 mod link;
 mod network;
