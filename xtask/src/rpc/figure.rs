@@ -1,14 +1,16 @@
 //! One figure: the command that measures it, and its place in the output.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use super::spin::SpinLoad;
-use crate::run::root;
 
 /// Seconds after which a measurement counts as failed, beyond those that it was asked for.
 const PATIENCE_S: f64 = 120.0;
+/// The part of the planned rate that a measurement under load must reach.
+const KEEPS_UP: f64 = 0.95;
 /// Processes of a busy machine.
 const SPINNING: usize = 4;
 
@@ -55,18 +57,18 @@ pub(super) struct RpcFigure {
 }
 
 impl RpcFigure {
-    /// Runs the command.
+    /// Runs the command, whose program is in that directory.
     ///
     /// # Errors
     /// In words, if there is no figure.
-    pub(super) fn measure(&self, seconds: f64) -> Result<f64, String> {
+    pub(super) fn measure(&self, programs: &Path, seconds: f64) -> Result<f64, String> {
         let _spinning = SpinLoad::start(if self.busy { SPINNING } else { 0 })?;
         let program = match self.source {
-            FigureSource::Longarm => "target/release/longarm",
-            FigureSource::Peers => "target/release/examples/peers",
+            FigureSource::Longarm => "longarm",
+            FigureSource::Peers => "examples/peers",
         };
         let mut command = Command::new("timeout");
-        command.arg(format!("{}", seconds * 4.0 + PATIENCE_S)).arg(root().join(program));
+        command.arg(format!("{}", seconds * 4.0 + PATIENCE_S)).arg(programs.join(program));
         command.args(self.arguments.split_whitespace()).args(["--json", "--seconds", &seconds.to_string()]);
         if self.wire {
             command.env("LONGARM_LOCAL", "off");
@@ -90,8 +92,18 @@ impl RpcFigure {
         if let Some(failed) = lines.iter().filter_map(|line| line["failed"].as_u64()).find(|failed| *failed > 0) {
             return Err(format!("{failed} calls failed"));
         }
+        if let Some(why) = lines.iter().find_map(|line| self.falls_behind(line)) {
+            return Err(why);
+        }
         let found = lines.iter().rev().find_map(|line| self.pick.of(line));
         found.filter(|value| value.is_finite() && *value > 0.0).ok_or_else(|| format!("no figure in: {}", text.trim()))
+    }
+
+    /// The reason why a ratio of two latencies says nothing: calls queued up, so the median is that of a queue.
+    fn falls_behind(&self, line: &Value) -> Option<String> {
+        let (planned, reached) = (line["planned_per_second"].as_f64()?, line["calls_per_second"].as_f64()?);
+        let is_behind = self.pick == FigurePick::TailOverMedian && reached < KEEPS_UP * planned;
+        is_behind.then(|| format!("{reached:.0} calls per second in place of {planned:.0}"))
     }
 
     /// The command for readers.
@@ -126,6 +138,7 @@ impl FigurePick {
             FigurePick::Median | FigurePick::Tail if value < 1e6 => format!("{:.2} µs", value / 1e3),
             FigurePick::Median | FigurePick::Tail => format!("{:.2} ms", value / 1e6),
             FigurePick::TailOverMedian => format!("{value:.1} ×"),
+            FigurePick::Calls if value < 1e4 => format!("{value:.0} /s"),
             FigurePick::Calls if value < 1e6 => format!("{:.0} k/s", value / 1e3),
             FigurePick::Calls => format!("{:.2} M/s", value / 1e6),
             FigurePick::ReplyBytes | FigurePick::Bandwidth => format!("{:.2} GB/s", value / 1e9),
@@ -159,6 +172,18 @@ mod tests {
         assert_eq!(take(FigurePick::IdleBytes), Ok(2048.0));
         assert!(take(FigurePick::Bandwidth).is_err());
         assert_eq!(figure(FigurePick::Median).command(), "`LONGARM_LOCAL=off longarm rpc bench`");
+    }
+
+    #[test]
+    fn a_ratio_of_queued_calls_is_no_figure() {
+        let text = |reached: f64| {
+            let line = serde_json::json!({"planned_per_second": 100.0, "calls_per_second": reached,
+                "latency": {"p50_ns": 100, "p999_ns": 200}});
+            line.to_string()
+        };
+        assert_eq!(figure(FigurePick::TailOverMedian).take(&text(96.0)), Ok(2.0));
+        assert!(figure(FigurePick::TailOverMedian).take(&text(90.0)).is_err());
+        assert_eq!(figure(FigurePick::Tail).take(&text(90.0)), Ok(200.0));
     }
 
     #[test]

@@ -21,11 +21,14 @@ use results::RpcResults;
 /// Builds the programs, runs them in turn, and writes the page.
 pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
     let options = RpcOptions::parse(args)?;
-    run("cargo", &["build", "--quiet", "--release", "--package", "longarm-cli"])?;
-    run("cargo", &["build", "--quiet", "--release", "--package", "longarm-rpc", "--example", "peers"])?;
+    if options.from.is_none() {
+        run("cargo", &["build", "--quiet", "--release", "--package", "longarm-cli"])?;
+        run("cargo", &["build", "--quiet", "--release", "--package", "longarm-rpc", "--example", "peers"])?;
+    }
+    let programs = root().join(options.from.clone().unwrap_or_else(|| "target/release".into()));
     let rows = rows::rows(&options);
     let mut results = RpcResults::default();
-    results.fill(&rows, options.rounds);
+    results.fill(&rows, options.rounds, &programs);
     let text = page::page(&rows, &results, &options);
     println!("{text}");
     match &options.page {

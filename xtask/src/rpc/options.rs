@@ -14,6 +14,7 @@ cargo xtask compare --rpc [OPTIONS]
   --clients N     clients of R4, which the page names (default 1000)
   --only R1,R3    only these targets; prints the page and does not write it
   --quick         one short round, printed only
+  --from DIR      programs that are built already, such as target/debug; prints the page and does not write it
   --page FILE     the file to write (default docs/rpc-results.md)
 ";
 
@@ -25,6 +26,8 @@ pub(super) struct RpcOptions {
     /// Clients of R4.
     pub(super) clients: u32,
     pub(super) targets: Vec<&'static str>,
+    /// The directory of programs that are built already.
+    pub(super) from: Option<PathBuf>,
     /// The file to write; none if the page is only printed.
     pub(super) page: Option<PathBuf>,
 }
@@ -33,8 +36,14 @@ impl RpcOptions {
     /// # Errors
     /// The help, if an argument is wrong or asks for it.
     pub(super) fn parse(args: &[&str]) -> Result<RpcOptions, String> {
-        let mut options =
-            RpcOptions { rounds: 5, seconds: 1.0, clients: 1000, targets: TARGETS.to_vec(), page: Some(PAGE.into()) };
+        let mut options = RpcOptions {
+            rounds: 5,
+            seconds: 1.0,
+            clients: 1000,
+            targets: TARGETS.to_vec(),
+            from: None,
+            page: Some(PAGE.into()),
+        };
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
             if *word == "--quick" {
@@ -49,6 +58,7 @@ impl RpcOptions {
                 }
                 "--clients" => options.clients = value.parse().ok().filter(|n| (9..=10_000).contains(n)).ok_or(HELP)?,
                 "--only" => (options.targets, options.page) = (targets(value)?, None),
+                "--from" => (options.from, options.page) = (Some(value.into()), None),
                 "--page" => options.page = Some(value.into()),
                 _ => return Err(HELP.into()),
             }

@@ -46,7 +46,7 @@ fn run_words(options: &RpcOptions) -> String {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').nth(1).unwrap_or("unknown");
     format!(
-        "The last run: {} rounds of {} s. {model}, {cores} processors; the load of the last five minutes was {load}.",
+        "The last run: {} round(s) of {} s. {model}, {cores} processors; the load of the last five minutes was {load}.",
         options.rounds, options.seconds
     )
 }

@@ -1,6 +1,7 @@
 //! The figures of all rounds.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::figure::RpcFigure;
 use super::rows::RpcRow;
@@ -33,7 +34,7 @@ impl RpcResults {
     }
 
     /// Measures the figures of all rows once per round, so that other load of the machine affects all alike.
-    pub(super) fn fill(&mut self, rows: &[RpcRow], rounds: usize) {
+    pub(super) fn fill(&mut self, rows: &[RpcRow], rounds: usize, programs: &Path) {
         for round in 1..=rounds {
             eprintln!("round {round} of {rounds}");
             for (figure, seconds) in rows.iter().flat_map(RpcRow::figures) {
@@ -42,7 +43,7 @@ impl RpcResults {
                 if done + failed >= round || failed >= ATTEMPTS {
                     continue;
                 }
-                match figure.measure(seconds) {
+                match figure.measure(programs, seconds) {
                     Ok(value) => self.add(figure, value),
                     Err(why) => {
                         eprintln!("  {}: {why}", figure.command());

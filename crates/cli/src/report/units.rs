@@ -22,7 +22,11 @@ pub(crate) fn bytes_per_second(rate: f64) -> String {
 
 /// `3.20 M/s`, `950 k/s`.
 pub(crate) fn count_per_second(rate: f64) -> String {
-    if rate >= 1e6 { format!("{:.2} M/s", rate / 1e6) } else { format!("{:.0} k/s", rate / 1e3) }
+    match rate {
+        rate if rate < 10e3 => format!("{rate:.0} /s"),
+        rate if rate < 1e6 => format!("{:.0} k/s", rate / 1e3),
+        _ => format!("{:.2} M/s", rate / 1e6),
+    }
 }
 
 /// `64 B`, `4 KiB`, `1 MiB`.
@@ -60,6 +64,7 @@ mod tests {
         assert_eq!(bytes_per_second(12e6), "12.0 MB/s");
         assert_eq!(count_per_second(3.2e6), "3.20 M/s");
         assert_eq!(count_per_second(950e3), "950 k/s");
+        assert_eq!(count_per_second(64.4), "64 /s");
         assert_eq!(
             (size(64), size(4096), size(1 << 20), size(4097)),
             ("64 B".into(), "4 KiB".into(), "1 MiB".into(), "4097 B".into())
