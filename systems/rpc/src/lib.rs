@@ -12,6 +12,7 @@ mod handshake;
 mod link;
 mod message;
 mod metadata;
+mod observe;
 mod options;
 mod server;
 mod service;

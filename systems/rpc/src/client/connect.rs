@@ -11,6 +11,7 @@ use crate::auth::{Shield, Unproven};
 use crate::client::poll::Client;
 use crate::code::{Code, Executed};
 use crate::handshake::{Hello, OfferedMemory, Ready, SessionMessage, Welcome};
+use crate::observe::ClientObserver;
 use crate::options::ClientOptions;
 use crate::session::{ClientSession, SessionLimits};
 use crate::session_memory::CarrierPlan;
@@ -141,6 +142,7 @@ impl OpeningClient {
         let own = ud.as_ref().map(|(ud, _)| ud.address_handle());
         let ours = OfferedMemory::new(area.key(), None, uc.as_ref().map(|(info, _)| *info), own);
         self.send(&SessionMessage::Ready(Ready { memory: ours }))?;
+        let observer = ClientObserver::new(self.connection.peer_addr());
         let parts = LinkParts {
             uc: uc.map(|(_, uc)| uc),
             datagrams: ud,
@@ -151,7 +153,7 @@ impl OpeningClient {
         };
         let link = VerbsLink::new(parts, self.port.stores(), options.tuning);
         let limits = SessionLimits { slots: sizes.slots, max_message_bytes: sizes.max_message_bytes as usize };
-        Ok(Client::new(self.port, ClientSession::new(link, carrier, limits), way, why))
+        Ok(Client::new(self.port, ClientSession::new(link, carrier, limits), way, why, observer))
     }
 
     fn send(&mut self, message: &SessionMessage) -> Result<(), Status> {

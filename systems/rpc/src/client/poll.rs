@@ -7,8 +7,9 @@ use bytes::Bytes;
 use longarm::Target;
 
 use crate::client::connect::connect;
-use crate::code::Executed;
+use crate::code::{Code, Executed};
 use crate::frame::take_metadata;
+use crate::observe::ClientObserver;
 use crate::options::ClientOptions;
 use crate::service::Method;
 use crate::session::{Body, CallId, ClientSession, Finished, NewCall, NotStarted};
@@ -43,6 +44,7 @@ pub struct Client {
     looks: u32,
     checked: Instant,
     stats: ClientStats,
+    observer: ClientObserver,
 }
 
 /// Figures of a client.
@@ -66,9 +68,15 @@ impl Client {
         connect(to, options, false)
     }
 
-    pub(super) fn new(port: Port, session: ClientSession<VerbsLink>, way: Way, why: String) -> Client {
+    pub(super) fn new(
+        port: Port,
+        session: ClientSession<VerbsLink>,
+        way: Way,
+        why: String,
+        observer: ClientObserver,
+    ) -> Client {
         let (looks, checked) = (0, Instant::now());
-        Client { port, session, way, why, looks, checked, stats: ClientStats::default() }
+        Client { port, session, way, why, looks, checked, stats: ClientStats::default(), observer }
     }
 
     /// The way of its session.
@@ -110,13 +118,17 @@ impl Client {
         let now = if deadline.is_some() { Instant::now() } else { self.checked };
         let call = NewCall { method: method.number(), flags, deadline, body };
         let started = self.session.start(&call, now);
-        self.stats.started += u64::from(started.is_ok());
+        if let Ok(id) = started {
+            self.stats.started += 1;
+            self.observer.begin(id, method);
+        }
         started
     }
 
     /// Withdraws a call. Its handler does not run, unless it has begun. The call does not end in [`poll`](Client::poll).
     pub fn cancel(&mut self, id: CallId) {
         self.session.cancel(id);
+        self.observer.end(id, Code::Cancelled);
     }
 
     /// Takes the calls that have ended, each with the bytes of its reply. Returns how many they are. Never waits.
@@ -226,10 +238,11 @@ impl Client {
         let finished = self.session.next(self.checked);
         if let Some(finished) = &finished {
             self.looks = 0;
-            match finished.result {
+            match &finished.result {
                 Ok(_) => self.stats.ok += 1,
                 Err(_) => self.stats.failed += 1,
             }
+            self.observer.end(finished.id, finished.result.as_ref().map_or_else(Status::code, |_| Code::Ok));
         }
         finished
     }

@@ -10,6 +10,7 @@ use longarm::{Listener, Target};
 
 use crate::alarm::Alarm;
 use crate::auth::ServerDemands;
+use crate::observe::ServerObserver;
 use crate::options::ServerOptions;
 use crate::server::executor::{Executors, Spawn};
 use crate::server::inbox::{ToWorker, WorkerInbox};
@@ -47,6 +48,8 @@ pub struct ServerBuilder {
     options: ServerOptions,
     demands: ServerDemands,
     spawn: Option<Spawn>,
+    #[cfg(feature = "tracing")]
+    on_span: Option<crate::observe::OnSpan>,
 }
 
 impl ServerBuilder {
@@ -89,6 +92,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Runs this function with the span of each call and the metadata of its request, before the handler runs. It can
+    /// give the span a parent, such as by `tracing-opentelemetry` and the context in the metadata.
+    #[cfg(feature = "tracing")]
+    pub fn on_span(mut self, run: impl Fn(&tracing::Span, &crate::Metadata) + Send + Sync + 'static) -> ServerBuilder {
+        self.on_span = Some(Arc::new(run));
+        self
+    }
+
     /// Listens at an address and starts the threads.
     ///
     /// # Errors
@@ -99,6 +110,7 @@ impl ServerBuilder {
         let device = listener.open_device().map_err(unavailable)?;
         let executors = Executors::new(self.spawn, self.options.pool_threads).map_err(unavailable)?;
         let (router, options) = (Arc::new(self.router), Arc::new(self.options));
+        let local_addr = listener.local_addr();
         let mut workers = Vec::new();
         for number in 0..options.threads.max(1) {
             let receives = device.limits().max_srq_wr.min(4096);
@@ -108,11 +120,15 @@ impl ServerBuilder {
             let alarm = Alarm::new().map_err(unavailable)?;
             let (inbox, receiver) = WorkerInbox::new(&alarm);
             let figures = Arc::new(WorkerFigures::default());
+            let observer = ServerObserver::new(local_addr);
+            #[cfg(feature = "tracing")]
+            let observer = observer.on_span(self.on_span.clone());
             let serving = Serving {
                 router: Arc::clone(&router),
                 executors: executors.clone(),
                 inbox: inbox.clone(),
                 reply: Vec::new(),
+                observer,
             };
             let worker = ServerWorker::new(
                 port,
@@ -126,7 +142,6 @@ impl ServerBuilder {
             let thread = spawn_named(format!("rpc-poll-{number}"), move || worker.run())?;
             workers.push(WorkerHandle { inbox, figures, thread: Some(thread) });
         }
-        let local_addr = listener.local_addr();
         let stopping = Arc::new(AtomicBool::new(false));
         let inboxes: Vec<WorkerInbox> = workers.iter().map(|worker| worker.inbox.clone()).collect();
         let until = Arc::clone(&stopping);

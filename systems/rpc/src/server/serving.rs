@@ -9,9 +9,11 @@ use bytes::Bytes;
 use crate::code::{Code, Executed};
 use crate::frame::{put_metadata, take_metadata};
 use crate::message::Request;
+use crate::observe::{ObservedAnswer, ServerObserver};
 use crate::server::executor::Executors;
 use crate::server::inbox::{SessionKey, ToWorker, WorkerInbox};
 use crate::server::sessions::PeerRef;
+use crate::service::Method;
 use crate::service::{Answer, BoxFuture, DirectHandler, FutureHandler, Handler, Router, RunOn};
 use crate::session::{Arrived, Body, CallId, ServerSession};
 use crate::status::Status;
@@ -27,6 +29,7 @@ pub(crate) struct Serving {
     pub(crate) inbox: WorkerInbox,
     /// The reply of a short handler, before it is sent.
     pub(crate) reply: Vec<u8>,
+    pub(crate) observer: ServerObserver,
 }
 
 impl Serving {
@@ -45,18 +48,24 @@ impl Serving {
         }
         match self.router.find(request.method) {
             None => session.refuse(id, Code::Unimplemented, "the server has no such method", now),
-            Some((_, Handler::Direct(handler))) => {
+            Some((method, Handler::Direct(handler))) => {
                 let handler = std::sync::Arc::clone(handler);
-                self.run_direct(session, &*handler, request, now);
+                self.run_direct(session, (method, &*handler), request, now);
             }
-            Some((_, Handler::Future(run_on, handler))) => {
+            Some((method, Handler::Future(run_on, handler))) => {
                 let (run_on, handler) = (*run_on, std::sync::Arc::clone(handler));
-                self.run_future(from, session, run_on, &*handler, request, now);
+                self.run_future(from, session, run_on, (method, &*handler), request, now);
             }
         }
     }
 
-    fn run_direct(&mut self, session: &mut Session, handler: &DirectHandler, request: SessionRequest, now: Instant) {
+    fn run_direct(
+        &mut self,
+        session: &mut Session,
+        (method, handler): (Method, &DirectHandler),
+        request: SessionRequest,
+        now: Instant,
+    ) {
         let short = session.take_body();
         let body = match &request.body {
             Body::Short => &short[..],
@@ -66,8 +75,12 @@ impl Serving {
         let reply = &mut self.reply;
         let done = match take_metadata(request.flags, body) {
             None => Err(malformed()),
-            Some((_, start)) => {
-                catch_unwind(AssertUnwindSafe(|| handler(&body[start..], reply))).unwrap_or_else(|_| Err(panicked()))
+            Some((metadata, start)) => {
+                let call = self.observer.begin(method, &metadata);
+                let run = || catch_unwind(AssertUnwindSafe(|| handler(&body[start..], reply)));
+                let done = call.within(run).unwrap_or_else(|_| Err(panicked()));
+                call.end(code_of(&done));
+                done
             }
         };
         session.put_body(short);
@@ -82,7 +95,7 @@ impl Serving {
         (key, peer): (SessionKey, PeerRef<'_>),
         session: &mut Session,
         run_on: RunOn,
-        handler: &FutureHandler,
+        (method, handler): (Method, &FutureHandler),
         request: SessionRequest,
         now: Instant,
     ) {
@@ -99,12 +112,15 @@ impl Serving {
         let Some((metadata, start)) = take_metadata(flags, &body) else {
             return reply_error(session, id, &malformed(), now);
         };
+        let call = self.observer.begin(method, &metadata);
         let mut request = Request::from_parts(body.slice(start..), metadata, deadline);
         request.set_peer(peer.cloned());
-        let made = catch_unwind(AssertUnwindSafe(|| handler(request)));
-        let Ok(mut future) = made else {
+        let made = call.within(|| catch_unwind(AssertUnwindSafe(|| handler(request))));
+        let Ok(future) = made else {
+            call.end(Code::Internal);
             return reply_error(session, id, &panicked(), now);
         };
+        let mut future = ObservedAnswer::of(future, call);
         if run_on == RunOn::Poller {
             let first =
                 catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(Waker::noop()))));
@@ -170,6 +186,11 @@ impl Drop for Unanswered {
 fn reply_error(session: &mut Session, id: CallId, status: &Status, now: Instant) {
     let outcome = (not_ok(status.code()), status.executed());
     session.reply(id, outcome, 0, status.message().as_bytes(), now);
+}
+
+/// The code of an outcome.
+pub(crate) fn code_of<T>(outcome: &Result<T, Status>) -> Code {
+    outcome.as_ref().map_or_else(|status| not_ok(status.code()), |_| Code::Ok)
 }
 
 /// An error with the code of success would look like a reply.

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::alarm::Alarm;
 use crate::auth::{AuthenticatedPeer, ServerDemands};
+use crate::observe::{self, ServerEvent};
 use crate::options::ServerOptions;
 use crate::server::inbox::ToWorker;
 use crate::server::opening::{OpeningRules, OpeningSession, Step};
@@ -122,6 +123,7 @@ impl ServerWorker {
                 std::hint::spin_loop();
             }
         }
+        (0..self.sessions.len()).for_each(|_| observe::session_ends());
     }
 
     /// Looks into the memory of the sessions that are polled.
@@ -279,11 +281,13 @@ impl ServerWorker {
             Step::TurnAway(opening) => {
                 self.opening.insert(opening.qpn(), opening);
                 self.figures.unauthenticated.fetch_add(1, Ordering::Relaxed);
+                observe::count(ServerEvent::Unauthenticated, 1);
             }
             Step::Begin(index, session, peer) => self.begin(index, *session, peer),
             Step::End(index) => {
                 self.sessions.free_index(index);
                 self.figures.malformed.fetch_add(1, Ordering::Relaxed);
+                observe::count(ServerEvent::Malformed, 1);
             }
         }
     }
@@ -294,6 +298,8 @@ impl ServerWorker {
         }
         self.sessions.insert(index, session, peer);
         self.figures.accepted.fetch_add(1, Ordering::Relaxed);
+        observe::count(ServerEvent::Accepted, 1);
+        observe::session_begins();
         self.figures.sessions.store(self.sessions.len() as u64, Ordering::Relaxed);
     }
 
@@ -305,14 +311,16 @@ impl ServerWorker {
         session.link().disconnect();
         let counters = session.counters();
         let figures = &self.figures;
-        for (figure, count) in [
-            (&figures.repeated, counters.repeated),
-            (&figures.malformed, counters.malformed),
-            (&figures.late, counters.late),
-            (&figures.cancelled, counters.cancelled),
+        for (figure, event, count) in [
+            (&figures.repeated, ServerEvent::Repeated, counters.repeated),
+            (&figures.malformed, ServerEvent::Malformed, counters.malformed),
+            (&figures.late, ServerEvent::Late, counters.late),
+            (&figures.cancelled, ServerEvent::Cancelled, counters.cancelled),
         ] {
             figure.fetch_add(count, Ordering::Relaxed);
+            observe::count(event, count);
         }
+        observe::session_ends();
         figures.sessions.store(self.sessions.len() as u64, Ordering::Relaxed);
     }
 
