@@ -63,6 +63,7 @@ impl Shield {
     pub(crate) fn seal(&mut self, message: &SessionMessage) -> Result<Vec<SessionMessage>, Unproven> {
         match self {
             Shield::Plain => Ok(vec![message.clone()]),
+            #[cfg(any(feature = "tls", feature = "shared-key"))]
             _ if !self.is_ready() => Err(Unproven::new("the peer has not proved who it is")),
             #[cfg(feature = "tls")]
             Shield::Tls(tls) => tls.seal(&message.encode()),

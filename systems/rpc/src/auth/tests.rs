@@ -10,6 +10,7 @@ mod tls;
 
 use longarm::RemoteKey;
 
+#[cfg(any(feature = "tls", feature = "shared-key"))]
 use crate::auth::{Shield, Unproven};
 use crate::handshake::{Hello, OfferedMemory, SessionMessage, SessionSizes, Welcome};
 use crate::way::Way;
@@ -29,12 +30,14 @@ fn welcome() -> SessionMessage {
 }
 
 /// A client and a server, and everything that they have sent to each other.
+#[cfg(any(feature = "tls", feature = "shared-key"))]
 struct Talk {
     client: Shield,
     server: Shield,
     wire: Vec<Vec<u8>>,
 }
 
+#[cfg(any(feature = "tls", feature = "shared-key"))]
 impl Talk {
     /// Brings messages to the other end until nobody answers. Returns those that an end received sealed.
     fn deliver(&mut self, from_client: bool, messages: Vec<SessionMessage>) -> Result<Vec<SessionMessage>, Unproven> {
