@@ -21,7 +21,8 @@ fn an_end_without_demands_refuses_proofs() {
 #[test]
 fn an_end_with_demands_refuses_plain_messages() {
     use super::key::{secret, talk};
-    let demands = ServerDemands { key: Some(secret(1)), ..ServerDemands::default() };
+    let mut demands = ServerDemands::default();
+    demands.key.get_or_insert_with(|| secret(1));
     for first in
         [hello(), welcome(), SessionMessage::Tls(vec![1]), SessionMessage::Proven { tag: [0; 32], message: vec![] }]
     {
