@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 
 use crate::code::Code;
 #[cfg(any(feature = "tracing", feature = "metrics"))]
-use crate::observe::ObservedCall;
+use crate::observe::call::ObservedCall;
 use crate::service::Method;
 use crate::session::CallId;
 
 /// Observes the calls of one session.
 pub(crate) struct ClientObserver {
     #[cfg(feature = "metrics")]
-    figures: crate::observe::figures::CallFigures,
+    figures: crate::observe::figures::CallDurations,
     #[cfg(feature = "tracing")]
     server: SocketAddr,
     /// Calls that have not ended.
@@ -25,7 +25,7 @@ impl ClientObserver {
         let _ = server;
         ClientObserver {
             #[cfg(feature = "metrics")]
-            figures: crate::observe::figures::CallFigures::new(crate::observe::Side::Client),
+            figures: crate::observe::figures::CallDurations::new(crate::observe::figures::Side::Client),
             #[cfg(feature = "tracing")]
             server,
             #[cfg(any(feature = "tracing", feature = "metrics"))]

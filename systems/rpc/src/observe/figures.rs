@@ -7,12 +7,19 @@ use metrics::{Gauge, Histogram};
 use rustc_hash::FxHashMap;
 
 use crate::code::Code;
-use crate::observe::{Side, names};
+use crate::observe::names::names;
 use crate::service::Method;
+
+/// The end of a connection at which a call is observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
 
 /// The figures of all methods that one thread has seen. The first call of a method asks the recorder for them; later
 /// calls allocate nothing.
-pub(super) struct CallFigures {
+pub(super) struct CallDurations {
     side: Side,
     by_method: FxHashMap<u64, Arc<MethodFigures>>,
 }
@@ -32,9 +39,9 @@ pub(super) struct CallTiming {
     outcome: Code,
 }
 
-impl CallFigures {
-    pub(super) fn new(side: Side) -> CallFigures {
-        CallFigures { side, by_method: FxHashMap::default() }
+impl CallDurations {
+    pub(super) fn new(side: Side) -> CallDurations {
+        CallDurations { side, by_method: FxHashMap::default() }
     }
 
     pub(super) fn begin(&mut self, method: Method) -> CallTiming {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::metadata::Metadata;
-use crate::observe::ObservedCall;
+use crate::observe::call::ObservedCall;
 use crate::service::{Answer, BoxFuture, Method};
 
 /// A function that gets the span of a call and the metadata of its request, before the handler runs.
@@ -13,7 +13,7 @@ pub(crate) type OnSpan = std::sync::Arc<dyn Fn(&tracing::Span, &Metadata) + Send
 /// Observes the calls of one polling thread.
 pub(crate) struct ServerObserver {
     #[cfg(feature = "metrics")]
-    figures: crate::observe::figures::CallFigures,
+    figures: crate::observe::figures::CallDurations,
     #[cfg(feature = "tracing")]
     local: SocketAddr,
     #[cfg(feature = "tracing")]
@@ -26,7 +26,7 @@ impl ServerObserver {
         let _ = local;
         ServerObserver {
             #[cfg(feature = "metrics")]
-            figures: crate::observe::figures::CallFigures::new(crate::observe::Side::Server),
+            figures: crate::observe::figures::CallDurations::new(crate::observe::figures::Side::Server),
             #[cfg(feature = "tracing")]
             local,
             #[cfg(feature = "tracing")]

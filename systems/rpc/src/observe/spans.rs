@@ -8,7 +8,7 @@ use tracing::span::Entered;
 
 use crate::code::Code;
 use crate::metadata::Metadata;
-use crate::observe::names;
+use crate::observe::names::names;
 use crate::observe::trace_parent::TraceParent;
 use crate::service::Method;
 
