@@ -1,6 +1,6 @@
 //! The memory and the carrier of a session, by its way.
 
-use longarm::{ProtectionDomain, ResourceError};
+use longarm::{ProtectionDomain, RemoteKey, ResourceError};
 
 use crate::carrier::{
     Carrier, DatagramCarrier, DatagramSetup, FetchClient, FetchServer, FetchSession, HerdClient, HerdServer,
@@ -32,24 +32,40 @@ impl CarrierPlan {
         RING_START_BYTES + u64::from(self.sizes.ring_bytes)
     }
 
-    /// The area of the server that the client writes.
-    pub(crate) fn server_area(&self, domain: &ProtectionDomain) -> Result<VerbsArea, ResourceError> {
-        let len_bytes = match self.way {
+    fn server_area_bytes(&self) -> u64 {
+        match self.way {
             Way::Ring => self.ring_bytes(),
             Way::Immediate | Way::Herd | Way::Fetch => self.sizes.slots_bytes(),
             Way::Datagram => LEAST_BYTES,
-        };
-        VerbsArea::written(domain, len_bytes)
+        }
+    }
+
+    fn client_area_bytes(&self) -> u64 {
+        match self.way {
+            Way::Ring => self.ring_bytes(),
+            Way::Immediate | Way::Fetch => self.sizes.slots_bytes(),
+            Way::Herd | Way::Datagram => LEAST_BYTES,
+        }
+    }
+
+    /// The area of the server that the client writes.
+    pub(crate) fn server_area(&self, domain: &ProtectionDomain) -> Result<VerbsArea, ResourceError> {
+        VerbsArea::written(domain, self.server_area_bytes())
     }
 
     /// The area of the client that the server writes.
     pub(crate) fn client_area(&self, domain: &ProtectionDomain) -> Result<VerbsArea, ResourceError> {
-        let len_bytes = match self.way {
-            Way::Ring => self.ring_bytes(),
-            Way::Immediate | Way::Fetch => self.sizes.slots_bytes(),
-            Way::Herd | Way::Datagram => LEAST_BYTES,
-        };
-        VerbsArea::written(domain, len_bytes)
+        VerbsArea::written(domain, self.client_area_bytes())
+    }
+
+    /// True if a server's key leads to as much as the client writes.
+    pub(crate) fn fits_server(&self, key: &RemoteKey) -> bool {
+        key.len_bytes() >= self.server_area_bytes()
+    }
+
+    /// True if a client's key leads to as much as the server writes.
+    pub(crate) fn fits_client(&self, key: &RemoteKey) -> bool {
+        key.len_bytes() >= self.client_area_bytes()
     }
 
     /// The area of the server that the client reads, if the way has one.

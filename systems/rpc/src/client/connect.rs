@@ -129,6 +129,9 @@ impl OpeningClient {
         let Welcome { way, why, sizes, session, token: server_token, .. } = welcome;
         let (written, read) = welcome.memory.keys().ok_or_else(broken)?;
         let plan = CarrierPlan { way, sizes, session, client_sleeps: sleeps, client_token: token, server_token };
+        if !plan.fits_server(&written) {
+            return Err(broken());
+        }
         let carrier = plan.client();
         let area = plan.client_area(self.port.stores().domain()).map_err(unreachable)?;
         let uc = match welcome.memory.uc() {

@@ -13,6 +13,7 @@ mod opening;
 mod running;
 mod serving;
 mod sessions;
+mod stall;
 mod worker;
 
 pub use executor::Spawn;

@@ -187,6 +187,9 @@ impl OpeningSession {
         let Some(((written, read), Welcomed { plan, area, read_area, uc })) = keys else {
             return Step::End(self.index);
         };
+        if !plan.fits_client(&written) {
+            return Step::End(self.index);
+        }
         let carrier = plan.server();
         let uc = match (uc, ready.memory.uc()) {
             (Some(uc), Some(info)) => uc.connect(&info).ok(),

@@ -33,16 +33,15 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Runs the handler of a request, or refuses.
+    /// Runs the handler of a request, or refuses. The second moment is the one by which the deadline is judged.
     pub(crate) fn serve(
         &mut self,
         from: (SessionKey, PeerRef<'_>),
         session: &mut Session,
         request: SessionRequest,
-        now: Instant,
+        (now, late): (Instant, Instant),
     ) {
         let (id, deadline) = (request.id, request.deadline);
-        let late = deadline.map_or(now, |_| Instant::now());
         if session.is_pointless(id, deadline, late) {
             return;
         }

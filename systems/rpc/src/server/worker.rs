@@ -20,6 +20,7 @@ use crate::server::inbox::ToWorker;
 use crate::server::opening::{OpeningRules, OpeningSession, Step};
 use crate::server::serving::Serving;
 use crate::server::sessions::Sessions;
+use crate::server::stall::StallWatch;
 use crate::session::ServerSession;
 use crate::verbs::{Port, PortEvent, VerbsLink};
 
@@ -66,6 +67,7 @@ pub(crate) struct ServerWorker {
     draining: bool,
     stopped: bool,
     nap: Duration,
+    watch: StallWatch,
 }
 
 impl ServerWorker {
@@ -93,6 +95,7 @@ impl ServerWorker {
             draining: false,
             stopped: false,
             nap: NAPS.0,
+            watch: StallWatch::new(Instant::now()),
         }
     }
 
@@ -128,20 +131,31 @@ impl ServerWorker {
 
     /// Looks into the memory of the sessions that are polled.
     fn serve_polled(&mut self, now: Instant) -> bool {
-        let mut progress = false;
-        for at in 0..self.sessions.polled().len() {
-            let index = self.sessions.polled()[at];
+        let (mut progress, mut at) = (false, 0);
+        // The list shrinks where a session ends.
+        while let Some(index) = self.sessions.polled().get(at).copied() {
             progress |= self.serve(index, now);
+            at += 1;
         }
         progress
     }
 
     /// Takes completions, and serves the sessions that they are of.
     fn serve_events(&mut self, now: Instant) -> bool {
+        let mut progress = self.take_events(now);
+        while let Some(index) = self.sessions.next_ready() {
+            progress |= self.serve(index, now);
+        }
+        progress
+    }
+
+    /// Takes completions, and tells the sessions.
+    fn take_events(&mut self, now: Instant) -> bool {
         let mut progress = false;
+        self.watch.look(now);
         loop {
             match self.port.next() {
-                Ok(None) => break,
+                Ok(None) => return progress,
                 Ok(Some(event)) => self.on_event(event, now),
                 // The device has lost completions, or the process was forked: no session can go on.
                 Err(_) => {
@@ -151,10 +165,6 @@ impl ServerWorker {
             }
             progress = true;
         }
-        while let Some(index) = self.sessions.next_ready() {
-            progress |= self.serve(index, now);
-        }
-        progress
     }
 
     fn on_event(&mut self, event: PortEvent, now: Instant) {
@@ -190,16 +200,23 @@ impl ServerWorker {
 
     /// Serves a session; returns whether there was anything to do.
     fn serve(&mut self, index: u32, now: Instant) -> bool {
-        let Some((key, session, peer)) = self.sessions.get_with_peer(index) else {
-            return false;
-        };
         let mut served = 0;
         while served < TURN
-            && let Some(request) = session.next(now)
+            && let Some(request) = self.sessions.get(index).and_then(|(_, session)| session.next(now))
         {
             served += 1;
-            self.serving.serve((key, peer), session, request, now);
+            let late = request.deadline.map_or(now, |_| Instant::now());
+            if self.watch.is_old(late) {
+                self.take_events(late);
+            }
+            let late = late + self.watch.unseen();
+            if let Some((key, session, peer)) = self.sessions.get_with_peer(index) {
+                self.serving.serve((key, peer), session, request, (now, late));
+            }
         }
+        let Some((_, session)) = self.sessions.get(index) else {
+            return false;
+        };
         let is_over = session.ended().is_some();
         if served == TURN {
             self.sessions.make_ready(index);

@@ -46,7 +46,8 @@ enum ServeState {
 struct ServerSlot<E> {
     number: u32,
     state: ServeState,
-    cancelled: bool,
+    /// The number of the request that was withdrawn last, whether it has arrived or not.
+    cancelled: Option<u32>,
     /// The last reply, until it is sent; or until the next request, if it may get lost.
     reply: Option<(FrameHeader, Vec<u8>)>,
     /// The memory of a large reply, until the client has read it.
@@ -74,7 +75,7 @@ pub(crate) struct ServerSession<L: SessionLink> {
 
 impl<L: SessionLink> ServerSession<L> {
     pub(crate) fn new(link: L, carrier: Carrier, limits: SessionLimits) -> ServerSession<L> {
-        let empty = |_| ServerSlot { number: 0, state: ServeState::Idle, cancelled: false, reply: None, exposed: None };
+        let empty = |_| ServerSlot { number: 0, state: ServeState::Idle, cancelled: None, reply: None, exposed: None };
         ServerSession {
             link,
             carrier,
@@ -185,7 +186,7 @@ impl<L: SessionLink> ServerSession<L> {
         *slot = ServerSlot {
             number: header.number,
             state: ServeState::Running,
-            cancelled: false,
+            cancelled: slot.cancelled,
             reply: None,
             exposed: None,
         };
@@ -263,7 +264,7 @@ impl<L: SessionLink> ServerSession<L> {
     /// True if nobody waits for the call any more. Otherwise its handler may run. If the answer is true, the caller
     /// is told that it did not.
     pub(crate) fn is_pointless(&mut self, id: CallId, deadline: Option<Instant>, now: Instant) -> bool {
-        let is_cancelled = self.slots[usize::from(id.slot)].cancelled;
+        let is_cancelled = self.slots[usize::from(id.slot)].cancelled == Some(id.number);
         if is_cancelled {
             self.counters.cancelled += 1;
             self.refuse(id, Code::Cancelled, "withdrawn before it was executed", now);
@@ -374,9 +375,8 @@ impl<L: SessionLink> ServerSession<L> {
         };
         let slot = &mut self.slots[usize::from(header.slot)];
         match header.kind {
-            // The message may overtake its request, or come after the reply.
-            RpcKind::Cancel if slot.number == header.number => slot.cancelled = true,
-            RpcKind::Cancel => {}
+            // The message may overtake its request, which lies in memory or is on its way; or come after the reply.
+            RpcKind::Cancel => slot.cancelled = Some(header.number),
             RpcKind::Done if slot.number == header.number => slot.exposed = None,
             RpcKind::Done => {}
             _ => self.break_off("the client sent a message of another kind"),

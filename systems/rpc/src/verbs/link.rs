@@ -13,7 +13,7 @@ use crate::tuning::VerbsTuning;
 use crate::verbs::area::VerbsArea;
 use crate::verbs::stores::{BLOCK_BYTES, Block, ExposedPiece, ExposedPool, ReadBytes, Stores};
 
-/// The queue pairs and the memory of one session.
+/// The queue pairs and the memory of one session. Each queue pair ends before the blocks that it sends are free.
 pub(crate) struct VerbsLink {
     qp: Connection,
     rc: PostedSends,
@@ -49,13 +49,24 @@ pub(crate) struct LinkParts {
 }
 
 /// The requests of one send queue that have no completion yet, in order: the blocks that they hold.
-#[derive(Default)]
 struct PostedSends {
     blocks: VecDeque<Option<Block>>,
     unsignaled: u32,
+    stores: Arc<Stores>,
+}
+
+/// The queue pair must be gone by then: its owner declares it before these.
+impl Drop for PostedSends {
+    fn drop(&mut self) {
+        self.blocks.drain(..).flatten().for_each(|block| self.stores.unstage(block));
+    }
 }
 
 impl PostedSends {
+    fn new(stores: &Arc<Stores>) -> PostedSends {
+        PostedSends { blocks: VecDeque::new(), unsignaled: 0, stores: Arc::clone(stores) }
+    }
+
     /// Notes a request; returns whether it is to have a completion of its own.
     fn signals(&mut self, tuning: &VerbsTuning) -> bool {
         self.unsignaled += 1;
@@ -71,8 +82,8 @@ impl VerbsLink {
     pub(crate) fn new(parts: LinkParts, stores: &Arc<Stores>, tuning: VerbsTuning) -> VerbsLink {
         VerbsLink {
             qp: parts.qp,
-            rc: PostedSends::default(),
-            uc: parts.uc.map(|uc| (uc, PostedSends::default())),
+            rc: PostedSends::new(stores),
+            uc: parts.uc.map(|uc| (uc, PostedSends::new(stores))),
             datagrams: parts.datagrams,
             stores: Arc::clone(stores),
             exposed: ExposedPool::new(stores.domain()),

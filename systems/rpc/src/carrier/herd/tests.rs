@@ -38,6 +38,27 @@ fn calls_of_all_lengths_return_in_every_slot() {
 }
 
 #[test]
+fn a_withdrawal_that_overtakes_its_request_holds() {
+    let mut pair = pair();
+    let id = pair.start(b"withdrawn");
+    let request = pair.client_posts();
+    pair.client.cancel(id);
+    let withdrawal = pair.client_posts();
+    pair.to_server(withdrawal);
+    assert!(pair.arrivals().is_empty());
+    pair.to_server(request);
+    let arrivals = pair.arrivals();
+    assert_eq!(arrivals.len(), 1);
+    assert!(pair.server.is_pointless(arrivals[0].0.id, None, pair.now), "nobody waits for it");
+    let ops = pair.server_posts();
+    pair.to_client(ops);
+    assert!(
+        pair.finished().is_empty() && pair.client.outstanding() == 0,
+        "the slot is free, and the caller hears nothing"
+    );
+}
+
+#[test]
 fn a_lost_request_is_written_again() {
     let mut pair = pair();
     let id = pair.start(b"lost");
