@@ -16,7 +16,7 @@ const AFTERMATH: Duration = Duration::from_millis(100);
 /// The looks of a thread at its completions.
 pub(crate) struct StallWatch {
     looked_at: Instant,
-    /// How long the last stall was, and when its requests have all been seen.
+    /// The length of the last stall, and the end of its aftermath.
     stall: Option<(Duration, Instant)>,
 }
 

@@ -26,7 +26,7 @@ impl Journal {
         std::fs::metadata(file("journal")).map_or(0, |metadata| metadata.len() / 8)
     }
 
-    /// How often each request ran.
+    /// The number of runs of each request.
     fn runs() -> HashMap<u64, u32> {
         let bytes = std::fs::read(file("journal")).unwrap_or_default();
         let mut runs = HashMap::new();
@@ -42,7 +42,7 @@ impl Journal {
     }
 }
 
-/// How calls ended, by their numbers.
+/// The ends of calls, by their numbers.
 #[derive(Default)]
 pub(crate) struct Outcomes {
     ended: HashMap<u64, Result<(), Status>>,

@@ -1,4 +1,4 @@
-//! What a process holds and uses, as the system tells it.
+//! Resources of a process, as the system counts them.
 
 use std::fs;
 use std::time::Duration;
