@@ -58,7 +58,7 @@ pub(super) struct CallFigures {
     pub(super) depth: u16,
     /// Calls that ended with a reply.
     pub(super) calls: u64,
-    /// Calls that ended otherwise.
+    /// Calls that ended otherwise, or did not end within ten seconds after the measurement.
     pub(super) failed: u64,
     pub(super) seconds: f64,
     pub(super) calls_per_second: f64,

@@ -67,6 +67,6 @@ pub(super) fn measure(case: &BenchCase, clients: &mut [Client], per_second: f64)
         loaded.iter_mut().for_each(|client| client.take_replies(&call, &mut tally));
     }
     drop(loaded);
-    drain(clients)?;
+    tally.failed += drain(clients);
     Ok(tally)
 }

@@ -9,8 +9,8 @@ use super::case::BenchCase;
 use super::figures::CallTally;
 use crate::error::Error;
 
-/// Rounds over all clients between two reads of the clock.
-const ROUNDS: u32 = 16;
+/// Polls between two reads of the clock, if the thread has fewer clients.
+const POLLS: usize = 16;
 
 /// The call of a thread whose time is taken; the others' is not, for the sake of the rate.
 struct TimedCall {
@@ -26,7 +26,7 @@ pub(super) fn measure(case: &BenchCase, clients: &mut [Client]) -> Result<CallTa
         call.finish_one(client)?;
     }
     let (most, mut started, mut timed) = (case.calls_of_thread(), 0, None);
-    let (begin, mut round) = (Instant::now(), 0_u32);
+    let (begin, mut polls) = (Instant::now(), 0);
     loop {
         for (index, client) in clients.iter_mut().enumerate() {
             take_replies(&call, client, index, &mut timed, &mut tally);
@@ -37,13 +37,17 @@ pub(super) fn measure(case: &BenchCase, clients: &mut [Client]) -> Result<CallTa
                 started += 1;
             }
         }
-        round = round.wrapping_add(1);
-        if tally.ended() >= most || round.is_multiple_of(ROUNDS) && begin.elapsed() >= case.duration {
+        polls += clients.len();
+        let is_over = polls >= POLLS && {
+            polls = 0;
+            begin.elapsed() >= case.duration
+        };
+        if is_over || tally.ended() >= most {
             tally.elapsed = begin.elapsed();
             break;
         }
     }
-    drain(clients)?;
+    tally.failed += drain(clients);
     Ok(tally)
 }
 
