@@ -82,8 +82,9 @@ fn tls_admits_those_with_the_right_certificates() {
         for (case, options) in &cases {
             is_refused(&server, case, options);
         }
-        testkit::wait_until("the server has counted all refusals", || {
-            server.stats().unauthenticated == cases.len() as u64
+        // The server refuses four of them. It learns of the two clients that refuse it if their alerts arrive before they go.
+        testkit::wait_until("the server has counted its refusals", || {
+            (4..=cases.len() as u64).contains(&server.stats().unauthenticated)
         });
         assert_eq!(server.stats().accepted, 1, "no other session began");
         assert_eq!(caller(&server, &good), r#"["client.test"]"#, "the server goes on");
