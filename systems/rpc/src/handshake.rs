@@ -11,7 +11,7 @@
 use longarm::{AddressHandle, ConnectionInfo, RemoteKey};
 use serde::{Deserialize, Serialize};
 
-use crate::carrier::MAX_SLOTS;
+use crate::carrier::{MAX_SLOTS, RECORD_OVERHEAD_BYTES};
 use crate::code::Code;
 use crate::way::Way;
 
@@ -63,6 +63,11 @@ impl SessionSizes {
         }
     }
 
+    /// The longest message in a slot.
+    pub(crate) fn slot_body_bytes(&self) -> u32 {
+        self.slot_bytes - RECORD_OVERHEAD_BYTES as u32
+    }
+
     pub(crate) fn slots_bytes(&self) -> u64 {
         u64::from(self.slots) * u64::from(self.slot_bytes)
     }
@@ -102,6 +107,8 @@ pub(crate) struct Hello {
     pub(crate) sizes: SessionSizes,
     /// The client sleeps while it waits: replies must cause completions.
     pub(crate) sleeps: bool,
+    /// The length of the messages that the client expects.
+    pub(crate) typical_bytes: u32,
     /// The number that the client's datagrams and replies carry.
     pub(crate) token: u32,
 }
@@ -173,7 +180,7 @@ impl OfferedMemory {
 
 impl Hello {
     pub(crate) fn new(ways: Vec<Way>, is_forced: bool, sizes: SessionSizes, sleeps: bool, token: u32) -> Hello {
-        Hello { magic: MAGIC, version: VERSION, ways, is_forced, sizes, sleeps, token }
+        Hello { magic: MAGIC, version: VERSION, ways, is_forced, sizes, sleeps, typical_bytes: 0, token }
     }
 
     /// The reason why a server does not talk to this client.

@@ -29,6 +29,8 @@ pub struct ClientOptions {
     pub ring_bytes: u32,
     /// The longest message with its metadata, in bytes.
     pub max_message_bytes: u32,
+    /// The length of the messages that the client expects, in bytes: a hint for the choice of a way.
+    pub typical_bytes: u32,
     /// The time that connecting may take.
     pub connect_timeout: Duration,
     /// Settings of the verbs.
@@ -49,6 +51,7 @@ impl Default for ClientOptions {
             slot_bytes: 512,
             ring_bytes: 64 << 10,
             max_message_bytes: (8 << 20) + 8192,
+            typical_bytes: 64,
             connect_timeout: Duration::from_secs(5),
             tuning: VerbsTuning::default(),
             #[cfg(feature = "tls")]

@@ -19,6 +19,7 @@ pub(crate) use datagram::{DatagramCarrier, DatagramSetup, PacketCut, PacketEnd};
 pub(crate) use fetch::{FetchClient, FetchServer, FetchSession};
 pub(crate) use herd::{HerdClient, HerdServer, HerdSession};
 pub(crate) use immediate::ImmediateCarrier;
+pub(crate) use record::RECORD_OVERHEAD_BYTES;
 pub(crate) use ring::{RING_START_BYTES, RingCarrier};
 pub(crate) use slots::{MAX_SLOTS, SlotSet};
 

@@ -30,7 +30,8 @@ pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bo
     let datagrams = if ways.iter().any(|way| matches!(way, Way::Herd | Way::Datagram)) { 128 } else { 0 };
     let port = Port::new(&device, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
     let connection = longarm::connect(&route, port.rc(), b"").wait(left(until)).map_err(unreachable)?;
-    let hello = Hello::new(ways, options.way.is_some(), options.sizes(port.datagram_bytes()), sleeps, random());
+    let mut hello = Hello::new(ways, options.way.is_some(), options.sizes(port.datagram_bytes()), sleeps, random());
+    hello.typical_bytes = options.typical_bytes;
     let (shield, first) = shield(options).map_err(Unproven::into_status)?;
     let mut opening = OpeningClient { port, connection, until, shield, unread: VecDeque::new() };
     opening.prove(&first)?;

@@ -7,6 +7,7 @@
 //!                             executor, pool
 //! ```
 
+mod choice;
 mod executor;
 mod inbox;
 mod opening;

@@ -9,8 +9,9 @@ use longarm::{Connection, Qpn, Unconnected};
 use crate::auth::{AuthenticatedPeer, ServerDemands, Shield, Unproven};
 use crate::client::random;
 use crate::code::Code;
-use crate::handshake::{Hello, OfferedMemory, Ready, SessionMessage, SessionSizes, Welcome};
+use crate::handshake::{Hello, OfferedMemory, Ready, SessionMessage, Welcome};
 use crate::options::ServerOptions;
+use crate::server::choice::{Wish, choose};
 use crate::session::{ServerSession, SessionLimits};
 use crate::session_memory::CarrierPlan;
 use crate::verbs::{LinkParts, PeerKeys, Port, VerbsArea, VerbsLink};
@@ -37,6 +38,8 @@ pub(crate) struct OpeningRules<'a> {
     pub(crate) port: &'a Port,
     pub(crate) options: &'a ServerOptions,
     pub(crate) demands: &'a ServerDemands,
+    /// Sessions whose memory the thread polls.
+    pub(crate) polled: usize,
 }
 
 /// The server's half of a session to be.
@@ -142,7 +145,16 @@ impl OpeningSession {
             return self.refuse(port, code, words);
         }
         let sizes = hello.sizes.meet(&options.sizes(port.datagram_bytes()));
-        let Some((way, why)) = choose(hello, options, &sizes, port) else {
+        let wish = Wish {
+            ways: &hello.ways,
+            is_forced: hello.is_forced,
+            sleeps: hello.sleeps,
+            typical_bytes: hello.typical_bytes,
+            slot_body_bytes: sizes.slot_body_bytes(),
+            polled: rules.polled,
+        };
+        let serves = |way: Way| options.ways.contains(&way) && way.runs_on(port.device());
+        let Some((way, why)) = choose(&wish, serves) else {
             let ways: Vec<&str> = hello.ways.iter().map(|way| way.name()).collect();
             let words = format!("the server has none of the ways {}", ways.join(", "));
             return self.refuse(port, Code::FailedPrecondition, words);
@@ -172,7 +184,7 @@ impl OpeningSession {
             uc.as_ref().map(Unconnected::connection_info),
             own,
         );
-        let welcome = Welcome { way, why, sizes, session: self.index, token, memory };
+        let welcome = Welcome { way, why: why.into(), sizes, session: self.index, token, memory };
         if !self.send(port, &SessionMessage::Welcome(welcome)) {
             return Step::End(self.index);
         }
@@ -233,17 +245,4 @@ impl OpeningSession {
         let buffer = port.stores().filled(&[&message.encode()]);
         buffer.is_some_and(|buffer| self.connection.send(buffer).post().is_ok())
     }
-}
-
-/// The way for a client, and the reason.
-fn choose(hello: &Hello, options: &ServerOptions, sizes: &SessionSizes, port: &Port) -> Option<(Way, String)> {
-    let _ = sizes;
-    let serves = |way: Way| options.ways.contains(&way) && way.runs_on(port.device());
-    if hello.is_forced {
-        let way = hello.ways.iter().copied().find(|way| serves(*way))?;
-        return Some((way, "the client forces it".into()));
-    }
-    let way =
-        [Way::Immediate, Way::Ring, Way::Fetch].into_iter().find(|way| hello.ways.contains(way) && serves(*way))?;
-    Some((way, "both have it".into()))
 }

@@ -292,7 +292,12 @@ impl ServerWorker {
     }
 
     fn open(&mut self, opening: OpeningSession, message: &[u8]) {
-        let rules = OpeningRules { port: &self.port, options: &self.options, demands: &self.demands };
+        let rules = OpeningRules {
+            port: &self.port,
+            options: &self.options,
+            demands: &self.demands,
+            polled: self.sessions.polled().len(),
+        };
         match opening.on_message(rules, message) {
             Step::Wait(opening) => drop(self.opening.insert(opening.qpn(), opening)),
             Step::TurnAway(opening) => {
