@@ -218,7 +218,7 @@ impl TestPair {
         std::mem::take(&mut self.server.link().posted)
     }
 
-    pub(crate) fn to_server(&mut self, ops: Vec<TestOp>) {
+    pub(crate) fn deliver_to_server(&mut self, ops: Vec<TestOp>) {
         for op in ops {
             match op {
                 TestOp::Write { at, bytes, imm } => {
@@ -235,7 +235,7 @@ impl TestPair {
         }
     }
 
-    pub(crate) fn to_client(&mut self, ops: Vec<TestOp>) {
+    pub(crate) fn deliver_to_client(&mut self, ops: Vec<TestOp>) {
         for op in ops {
             match op {
                 TestOp::Write { at, bytes, imm } => {
@@ -300,10 +300,10 @@ impl TestPair {
         let mut all = Vec::new();
         for _ in 0..20 {
             let ops = self.client_posts();
-            self.to_server(ops);
+            self.deliver_to_server(ops);
             self.serve();
             let ops = self.server_posts();
-            self.to_client(ops);
+            self.deliver_to_client(ops);
             all.extend(self.finished());
         }
         all

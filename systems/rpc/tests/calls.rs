@@ -141,7 +141,7 @@ async fn tasks_share_a_channel() {
             .map(|number: usize| {
                 let channel = channel.clone();
                 tokio::spawn(async move {
-                    let method = if number % 10 == 0 { LATER } else { SAY };
+                    let method = if number.is_multiple_of(10) { LATER } else { SAY };
                     let mut request = Request::new(Bytes::from(bytes(number * 20)));
                     request.metadata_mut().insert("number", number.to_string());
                     let response = channel.call(method, request).await.unwrap();

@@ -26,6 +26,15 @@ pub(crate) use slots::{MAX_SLOTS, SlotSet};
 use crate::frame::FrameHeader;
 use crate::link::{LinkBusy, SessionLink};
 
+/// The losses of a way that may lose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CarrierCounters {
+    /// Client: packets that were sent again. Server: parts of requests that came again.
+    pub(crate) repeated: u64,
+    /// Datagrams that fit no call.
+    pub(crate) dropped: u64,
+}
+
 /// One end of a session, in one of the ways.
 pub(crate) enum Carrier {
     Ring(RingCarrier),
@@ -150,11 +159,12 @@ impl Carrier {
         }
     }
 
-    /// Datagrams that answer no request: doubled, late, of another session, or forged.
-    pub(crate) fn strays(&self) -> u64 {
+    /// Packets that were sent again, and datagrams that were dropped: doubled, late, of another session, or forged.
+    pub(crate) fn counters(&self) -> CarrierCounters {
         match self {
-            Carrier::HerdClient(client) => client.strays(),
-            _ => 0,
+            Carrier::HerdClient(client) => CarrierCounters { repeated: 0, dropped: client.strays() },
+            Carrier::Datagram(datagram) => datagram.counters().summary(),
+            _ => CarrierCounters::default(),
         }
     }
 

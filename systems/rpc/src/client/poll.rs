@@ -56,6 +56,10 @@ pub struct ClientStats {
     pub ok: u64,
     /// Calls that ended otherwise.
     pub failed: u64,
+    /// Packets that were sent again, in the way *datagram*.
+    pub repeated: u64,
+    /// Datagrams that fitted no call: doubled, late, or forged.
+    pub dropped: u64,
 }
 
 impl Client {
@@ -90,8 +94,9 @@ impl Client {
     }
 
     /// Its figures.
-    pub fn stats(&self) -> &ClientStats {
-        &self.stats
+    pub fn stats(&self) -> ClientStats {
+        let losses = self.session.carrier().counters();
+        ClientStats { repeated: losses.repeated, dropped: losses.dropped, ..self.stats.clone() }
     }
 
     /// Calls that have not ended, those included that the caller has withdrawn and the server has not answered.

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread::{self, Thread};
 
 use crate::service::{BoxFuture, RunOn};
@@ -79,7 +79,7 @@ fn block_on(mut future: BoxFuture<()>) {
     }
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut task = Context::from_waker(&waker);
-    while let Poll::Pending = future.as_mut().poll(&mut task) {
+    while future.as_mut().poll(&mut task).is_pending() {
         thread::park();
     }
 }

@@ -111,10 +111,6 @@ impl VerbsLink {
         self.qp.disconnect();
     }
 
-    pub(crate) fn peer_addr(&self) -> std::net::SocketAddr {
-        self.qp.peer_addr()
-    }
-
     /// The numbers of its queue pairs, whose completions come to [`on_completion`](VerbsLink::on_completion).
     pub(crate) fn qpns(&self) -> impl Iterator<Item = Qpn> {
         [Some(self.qp.qpn()), self.uc.as_ref().map(|(qp, _)| qp.qpn())].into_iter().flatten()

@@ -72,6 +72,7 @@ impl DatagramClient {
     }
 
     /// Packets that may be under way now.
+    #[cfg(test)]
     pub(crate) fn window(&self) -> u32 {
         self.window.packets()
     }

@@ -31,7 +31,7 @@ pub(crate) use packet::{PacketCut, PacketEnd, RpcPacketHeader, RpcPacketKind};
 pub(crate) use server::DatagramServer;
 pub(crate) use timely::RttThresholds;
 
-use crate::carrier::MAX_SLOTS;
+use crate::carrier::{CarrierCounters, MAX_SLOTS};
 use crate::frame::FrameHeader;
 use crate::link::{LinkBusy, SessionLink};
 
@@ -116,6 +116,14 @@ pub(crate) struct DatagramCounters {
     pub(crate) ahead: u64,
     /// Dropped: packets for whose answers there was no place.
     pub(crate) flood: u64,
+}
+
+impl DatagramCounters {
+    /// The counters that all ways have.
+    pub(crate) fn summary(&self) -> CarrierCounters {
+        let dropped = self.malformed + self.foreign + self.stale + self.ahead + self.flood;
+        CarrierCounters { repeated: self.repeated, dropped }
+    }
 }
 
 impl DatagramCounters {

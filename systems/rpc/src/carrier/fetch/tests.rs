@@ -29,7 +29,7 @@ fn let_miss(pair: &mut TestPair) -> u32 {
         let ops = pair.client_posts();
         let is_asked = ops.iter().any(|op| matches!(op, TestOp::Write { bytes, .. } if bytes.len() == 8));
         reads += ops.iter().filter(|op| matches!(op, TestOp::Read { .. })).count() as u32;
-        pair.to_server(ops);
+        pair.deliver_to_server(ops);
         if is_asked {
             return reads;
         }
@@ -40,11 +40,11 @@ fn let_miss(pair: &mut TestPair) -> u32 {
 fn is_sent(pair: &mut TestPair, body: &[u8]) -> bool {
     let id = pair.start(body);
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     assert_eq!(pair.serve(), [id]);
     let ops = pair.server_posts();
     let is_sent = !ops.is_empty();
-    pair.to_client(ops);
+    pair.deliver_to_client(ops);
     assert_eq!(replies(pair), [(id, reversed(body))]);
     is_sent
 }
@@ -70,17 +70,17 @@ fn a_short_reply_takes_one_read_and_a_longer_one_two() {
         let mut pair = pair();
         let id = pair.start(body);
         let ops = pair.client_posts();
-        pair.to_server(ops);
+        pair.deliver_to_server(ops);
         pair.serve();
         let ops = pair.server_posts();
-        pair.to_client(ops); // The READ of a long request.
+        pair.deliver_to_client(ops); // The READ of a long request.
         pair.serve();
         assert!(pair.server_posts().is_empty(), "the server sends nothing");
         for _ in 0..reads {
             assert!(pair.finished().is_empty());
             let ops = pair.client_posts();
             assert!(matches!(ops[..], [TestOp::Read { .. }]), "{ops:?}");
-            pair.to_server(ops);
+            pair.deliver_to_server(ops);
         }
         assert_eq!(pair.finished(), [(id, Ok(body.to_vec()))]);
     }
@@ -92,12 +92,12 @@ fn after_some_misses_the_client_asks_and_the_server_sends_for_a_while() {
     assert!(!is_sent(&mut pair, b"fetched"));
     let id = pair.start(b"slow");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     assert_eq!(let_miss(&mut pair), MISSES);
     assert_eq!(pair.serve(), [id]);
     let ops = pair.server_posts();
     assert!(matches!(ops[..], [TestOp::Write { .. }]), "{ops:?}");
-    pair.to_client(ops);
+    pair.deliver_to_client(ops);
     assert_eq!(replies(&mut pair), [(id, reversed(b"slow"))]);
     for _ in 0..ASKED_IN_ADVANCE {
         assert!(is_sent(&mut pair, b"asked for with the request"));
@@ -113,16 +113,16 @@ fn a_reply_that_was_stored_before_the_question_is_found() {
     let mut pair = pair();
     let id = pair.start(b"just stored");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     let mut question = Vec::new();
     while question.is_empty() {
         pair.finished();
         let (asked, reads) = pair.client_posts().into_iter().partition(|op| matches!(op, TestOp::Write { .. }));
         question = asked;
-        pair.to_server(reads);
+        pair.deliver_to_server(reads);
     }
     assert_eq!(pair.serve(), [id]);
-    pair.to_server(question);
+    pair.deliver_to_server(question);
     assert!(pair.server_posts().is_empty());
     pair.pass_to_timer();
     assert_eq!(replies(&mut pair), [(id, reversed(b"just stored"))]);
@@ -141,7 +141,7 @@ fn a_client_that_has_asked_fetches_ever_more_rarely() {
         pair.finished();
         let ops = pair.client_posts();
         assert!(matches!(ops[..], [TestOp::Read { .. }]), "{ops:?}");
-        pair.to_server(ops);
+        pair.deliver_to_server(ops);
         pair.finished();
     }
     assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(Duration::from_millis(10))), "{pauses:?}");
@@ -151,7 +151,7 @@ fn a_client_that_has_asked_fetches_ever_more_rarely() {
 fn store(pair: &mut TestPair, reply: &[u8]) -> CallId {
     let id = pair.start(b"request");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     assert_eq!(pair.arrivals().len(), 1);
     pair.reply(id, reply);
     id
@@ -189,7 +189,7 @@ fn a_fetch_that_ends_after_its_call_is_ignored() {
     let mut pair = pair();
     let id = pair.start(b"sent meanwhile");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     let_miss(&mut pair);
     pair.pass_to_timer();
     pair.finished();
@@ -197,14 +197,14 @@ fn a_fetch_that_ends_after_its_call_is_ignored() {
     assert!(matches!(late[..], [TestOp::Read { .. }]));
     assert_eq!(pair.serve(), [id]);
     let ops = pair.server_posts();
-    pair.to_client(ops);
+    pair.deliver_to_client(ops);
     assert_eq!(pair.finished(), [(id, Ok(reversed(b"sent meanwhile")))]);
-    pair.to_server(late.clone());
+    pair.deliver_to_server(late.clone());
     assert_eq!(pair.finished(), []);
     for _ in 0..SESSION.slots {
         pair.start(b"next");
     }
-    pair.to_server(late);
+    pair.deliver_to_server(late);
     assert_eq!(replies(&mut pair).len(), usize::from(SESSION.slots));
 }
 
@@ -213,7 +213,7 @@ fn a_reply_beyond_its_place_ends_the_session() {
     let mut pair = pair();
     pair.start(b"?");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     pair.serve();
     pair.finished();
     let [TestOp::Read { key, tag }] = pair.client_posts()[..] else {
@@ -231,14 +231,14 @@ fn a_reply_that_nobody_asked_for_ends_the_session() {
     let mut pair = pair();
     let id = pair.start(b"slow");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     let_miss(&mut pair);
     assert_eq!(pair.serve(), [id]);
     let mut ops = pair.server_posts();
     if let TestOp::Write { bytes, .. } = &mut ops[0] {
         bytes[8] ^= 1; // The number.
     }
-    pair.to_client(ops);
+    pair.deliver_to_client(ops);
     assert_eq!(pair.finished().len(), 1, "the call fails");
     assert_eq!(pair.client.closed(), Some("the server broke the rules of the way"));
 }
@@ -248,7 +248,7 @@ fn a_busy_device_delays_requests_and_replies() {
     let mut pair = pair();
     let id = pair.start(b"slow");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     pair.client.link().busy = true;
     assert_eq!(pair.finished(), []);
     pair.client.link().busy = false;

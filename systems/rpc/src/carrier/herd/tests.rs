@@ -34,7 +34,7 @@ fn calls_of_all_lengths_return_in_every_slot() {
         assert_eq!(done, wanted, "{len_bytes} bytes");
     }
     assert_eq!(pair.server.link().exposures() + pair.client.link().exposures(), 0);
-    assert_eq!((pair.server.counters().repeated, pair.client.carrier().strays()), (0, 0));
+    assert_eq!((pair.server.counters().repeated, pair.client.carrier().counters().dropped), (0, 0));
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn a_lost_reply_is_sent_again_and_the_request_runs_once() {
         let mut pair = pair();
         let id = pair.start(body);
         let ops = pair.client_posts();
-        pair.to_server(ops);
+        pair.deliver_to_server(ops);
         pair.arrivals().iter().for_each(|(arrived, _)| assert_eq!(arrived.id, id));
         let ops = pair.server_posts();
-        pair.to_client(ops); // The READ of a long request.
+        pair.deliver_to_client(ops); // The READ of a long request.
         pair.arrivals();
         pair.reply(id, body);
         assert!(matches!(pair.server_posts()[..], [TestOp::Datagram(_)]));
@@ -95,7 +95,7 @@ fn a_request_that_comes_again_while_its_handler_runs_is_not_executed_again() {
     let mut pair = pair();
     let id = pair.start(b"slow");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     assert_eq!(pair.arrivals().len(), 1);
     for _ in 0..3 {
         pair.pass_to_timer();
@@ -135,7 +135,7 @@ fn a_part_of_a_request_is_no_request() {
         panic!("a request is one WRITE");
     };
     for cut in (8..bytes.len()).step_by(8) {
-        pair.to_server(vec![TestOp::Write { at: *at, bytes: bytes[..cut].to_vec(), imm: None }]);
+        pair.deliver_to_server(vec![TestOp::Write { at: *at, bytes: bytes[..cut].to_vec(), imm: None }]);
         assert_eq!(pair.serve(), [], "{cut} bytes");
     }
     pair.pass_to_timer();
@@ -147,12 +147,12 @@ fn doubled_late_and_foreign_replies_are_dropped() {
     let mut pair = pair();
     let old = pair.start(b"first");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     assert_eq!(pair.serve(), [old]);
     let reply = pair.server_posts();
-    pair.to_client([reply.clone(), reply.clone()].concat());
+    pair.deliver_to_client([reply.clone(), reply.clone()].concat());
     assert_eq!(pair.finished().len(), 1);
-    assert_eq!(pair.client.carrier().strays(), 1);
+    assert_eq!(pair.client.carrier().counters().dropped, 1);
     // The next calls: one of them in the same slot.
     for _ in 0..SESSION.slots {
         pair.start(b"second");
@@ -168,11 +168,11 @@ fn doubled_late_and_foreign_replies_are_dropped() {
     // Of another session; no reply; of a slot that is not there; of the next number, with a wrong length; cut; too short.
     let forged = [change(0, 1), change(14, 1), change(12, 200), change(8, 9), good[..20].to_vec(), Vec::new()];
     for datagram in forged {
-        pair.to_client(vec![TestOp::Datagram(datagram)]);
+        pair.deliver_to_client(vec![TestOp::Datagram(datagram)]);
     }
-    pair.to_client(reply.clone());
+    pair.deliver_to_client(reply.clone());
     assert_eq!(pair.finished().len(), 0);
-    assert_eq!(pair.client.carrier().strays(), 8);
+    assert_eq!(pair.client.carrier().counters().dropped, 8);
     assert_eq!(pair.client.closed(), None, "anybody can send datagrams");
     assert_eq!(replies(&mut pair).len(), usize::from(SESSION.slots));
 }
@@ -185,12 +185,12 @@ fn replies_that_overtake_each_other_and_lost_ones_leave_no_call_behind() {
         while pair.try_start(&round.to_le_bytes()).is_ok() {}
         let mut ops = pair.client_posts();
         ops.retain(|_| round % 3 != 1);
-        pair.to_server(ops);
+        pair.deliver_to_server(ops);
         pair.serve();
         let mut ops = pair.server_posts();
         ops.reverse();
         ops.truncate(if round % 2 == 0 { 1 } else { 4 });
-        pair.to_client(ops);
+        pair.deliver_to_client(ops);
         done += pair.finished().into_iter().filter(|(_, result)| result.is_ok()).count();
         pair.pass(Duration::from_secs(2));
     }
@@ -209,7 +209,7 @@ fn a_record_in_a_wrong_slot_ends_the_session() {
     if let TestOp::Write { at, .. } = &mut ops[0] {
         *at += SESSION.slot_bytes;
     }
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     assert_eq!(pair.serve(), []);
     assert_eq!(pair.server.ended(), Some("the client broke the rules of the way"));
 }
@@ -222,7 +222,7 @@ fn a_length_beyond_the_slot_ends_the_session() {
     if let TestOp::Write { bytes, .. } = &mut ops[0] {
         bytes[..4].copy_from_slice(&225_u32.to_le_bytes());
     }
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     assert_eq!(pair.serve(), []);
     assert!(pair.server.ended().is_some());
 }
@@ -232,7 +232,7 @@ fn a_busy_device_delays_requests_and_replies() {
     let mut pair = pair();
     let id = pair.start(b"reply later");
     let ops = pair.client_posts();
-    pair.to_server(ops);
+    pair.deliver_to_server(ops);
     pair.server.link().busy = true;
     assert_eq!(pair.serve(), [id]);
     assert_eq!(pair.run(), []);

@@ -45,7 +45,7 @@ impl SimNetwork {
             Some(Target::Area { at, len_bytes }) => self.sample_area(reader, &mut sampling, at, len_bytes, is_last),
         }
         if is_last {
-            return self.end_read(reader, sampling);
+            return self.end_read(reader, *sampling);
         }
         let next = self.now_ns + (sampling.until - self.now_ns).div_ceil(MOMENTS);
         self.agenda.plan(next, NetEvent::Sample { reader, sampling });
@@ -65,7 +65,7 @@ impl SimNetwork {
         }
     }
 
-    fn end_read(&mut self, reader: EndId, sampling: Box<Sampling>) {
+    fn end_read(&mut self, reader: EndId, sampling: Sampling) {
         let at_ns = (self.now_ns + self.latency(reader.peer())).max(self.end(reader).reads_until);
         self.end_mut(reader).reads_until = at_ns;
         let notice = SimNotice::ReadDone(sampling.tag, Some(sampling.bytes));
