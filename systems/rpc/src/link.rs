@@ -13,6 +13,7 @@ pub(crate) const CARRIER_READ: u64 = 1 << 63;
 /// Memory of ours that the peer writes with WRITE, addressed from zero.
 pub(crate) trait PeerArea {
     /// Length in bytes.
+    #[cfg_attr(not(any(test, feature = "sim")), expect(dead_code, reason = "the simulator checks all places"))]
     fn len_bytes(&self) -> u64;
     /// The word at a multiple of 8 (acquire).
     fn load(&self, at: u64) -> u64;

@@ -140,11 +140,13 @@ impl<L: SessionLink> ClientSession<L> {
     }
 
     /// True if the session has ended.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_down(&self) -> bool {
         self.down.is_some()
     }
 
     /// True if no call is without an answer, and nothing waits for the device.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_quiet(&self) -> bool {
         self.outstanding() == 0 && self.unsent.is_empty() && self.finished.is_empty()
     }

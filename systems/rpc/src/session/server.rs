@@ -394,6 +394,7 @@ impl<L: SessionLink> ServerSession<L> {
     }
 
     /// The first moment at which [`next`](ServerSession::next) has something to do by itself.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.carrier.next_timer().filter(|_| self.down.is_none())
     }

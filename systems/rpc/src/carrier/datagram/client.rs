@@ -62,11 +62,13 @@ impl DatagramClient {
     }
 
     /// Credits that no packet holds. When no call is under way, these are all.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn credits_free(&self) -> u32 {
         self.free
     }
 
     /// Credits that packets hold.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn credits_taken(&self) -> u32 {
         self.setup.credits - self.free
     }

@@ -171,6 +171,7 @@ impl DatagramCarrier {
     }
 
     /// Credits of the client that packets hold.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn credits_taken(&self) -> Option<u32> {
         match self {
             DatagramCarrier::Client(client) => Some(client.credits_taken()),
