@@ -85,6 +85,7 @@ impl<T> Request<T> {
         Request { message: change(message), metadata, deadline, peer }
     }
 
+    #[cfg(feature = "prost")]
     pub(crate) fn try_map<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<Request<U>, E> {
         let Request { message, metadata, deadline, peer } = self;
         Ok(Request { message: change(message)?, metadata, deadline, peer })
