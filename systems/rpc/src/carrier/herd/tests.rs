@@ -44,14 +44,14 @@ fn a_withdrawal_that_overtakes_its_request_holds() {
     let request = pair.client_posts();
     pair.client.cancel(id);
     let withdrawal = pair.client_posts();
-    pair.to_server(withdrawal);
+    pair.deliver_to_server(withdrawal);
     assert!(pair.arrivals().is_empty());
-    pair.to_server(request);
+    pair.deliver_to_server(request);
     let arrivals = pair.arrivals();
     assert_eq!(arrivals.len(), 1);
     assert!(pair.server.is_pointless(arrivals[0].0.id, None, pair.now), "nobody waits for it");
     let ops = pair.server_posts();
-    pair.to_client(ops);
+    pair.deliver_to_client(ops);
     assert!(
         pair.finished().is_empty() && pair.client.outstanding() == 0,
         "the slot is free, and the caller hears nothing"
