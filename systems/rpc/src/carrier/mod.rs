@@ -1,6 +1,7 @@
 //! The ways to carry a message from one end of a session to the other.
 
 mod checked;
+mod counters;
 pub(crate) mod datagram;
 mod fetch;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -15,6 +16,7 @@ mod slots;
 
 use std::time::Instant;
 
+pub(crate) use counters::CarrierCounters;
 pub(crate) use datagram::{DatagramCarrier, DatagramSetup, PacketCut, PacketEnd};
 pub(crate) use fetch::{FetchClient, FetchServer, FetchSession};
 pub(crate) use herd::{HerdClient, HerdServer, HerdSession};
@@ -25,15 +27,6 @@ pub(crate) use slots::{MAX_SLOTS, SlotSet};
 
 use crate::frame::FrameHeader;
 use crate::link::{LinkBusy, SessionLink};
-
-/// The losses of a way that may lose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CarrierCounters {
-    /// Client: packets that were sent again. Server: parts of requests that came again.
-    pub(crate) repeated: u64,
-    /// Datagrams that fit no call.
-    pub(crate) dropped: u64,
-}
 
 /// One end of a session, in one of the ways.
 pub(crate) enum Carrier {
