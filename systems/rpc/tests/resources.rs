@@ -13,7 +13,7 @@ use support::{
 fn cycle(way: Way, sessions: usize) {
     for _ in 0..sessions {
         let mut client = connected(way);
-        for _ in 0..3 {
+        for _ in 0..12 {
             assert!(client.call(ECHO, b"once", PATIENCE).unwrap() == "once", "{way}");
         }
     }
@@ -33,9 +33,11 @@ fn sessions_leave_descriptors_memory_and_threads_where_they_were() {
             cycle(way, 20);
             let before = settled();
             cycle(way, 200);
-            let after = settled();
-            assert!(after.0.is_back_to(&before.0, 4), "{way}, the server: {before:?} became {after:?}");
-            assert!(after.1.is_back_to(&before.1, 4), "{way}, the client: {before:?} became {after:?}");
+            // A leak of one piece for each session would be 200.
+            testkit::wait_until(&format!("{way}: both ends hold as much as before: {before:?}"), || {
+                let after = settled();
+                after.0.is_back_to(&before.0, 6) && after.1.is_back_to(&before.1, 24)
+            });
         }
     });
 }
