@@ -343,3 +343,30 @@ fn atomic_writes_and_flushes() {
         })
     })
 }
+
+/// A WRITE that is no request: its bytes are there when the call returns, or nothing was written.
+#[test]
+fn write_now_writes_or_says_that_it_cannot() {
+    in_own_network(|| {
+        two_sides(|a, b| {
+            let (left, _right) = rc_pair(&a, &b);
+            let region = b.domain.expose(64, Access::REMOTE_WRITE).unwrap();
+            let read_only = b.domain.expose(64, Access::REMOTE_READ).unwrap();
+            let mut found = [0; 64];
+            if left.write_now(b"at once", &region.key()) {
+                region.copy_out(0, &mut found).unwrap();
+                assert_eq!(&found[..8], b"at once\0");
+            }
+            let short = region.key().at(16, 4).unwrap();
+            assert!(!left.write_now(b"too long", &short));
+            assert!(!left.write_now(b"no right", &read_only.key()));
+            read_only.copy_out(0, &mut found).unwrap();
+            assert_eq!(found, [0; 64]);
+            left.write_inline(b"by a request", &region.key()).wait(PATIENCE).unwrap();
+            wait_until("the bytes are there", || {
+                region.copy_out(0, &mut found).unwrap();
+                &found[..12] == b"by a request"
+            });
+        })
+    })
+}

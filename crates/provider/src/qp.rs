@@ -1,7 +1,9 @@
 //! Queue pairs and shared receive queues.
 
 use device::{Error, PostFailure, SrqId};
-use transport::{AttrMask, QpAttr, QpCaps, QpCounters, QpState, QpType, Reason, RecvWr, SendWr};
+use transport::{
+    AttrMask, QpAttr, QpCaps, QpCounters, QpState, QpType, Reason, RecvWr, RemoteAddr, SendWr, WriteAtOnce,
+};
 use wire::{Gid, Qpn};
 
 use crate::cq::Cq;
@@ -106,6 +108,15 @@ impl Qp {
     #[inline]
     pub fn post_send(&self, wrs: impl IntoIterator<Item = SendWr>) -> Result<(), PostFailure> {
         either!(self, qp => qp.post_send(wrs))
+    }
+
+    /// Executes a WRITE of bytes that need not be registered, if that is possible at once. The system's devices cannot.
+    #[inline]
+    pub fn write_at_once(&self, bytes: &[u8], to: RemoteAddr) -> WriteAtOnce {
+        match self {
+            Qp::Longarm(qp) => qp.write_at_once(bytes, to),
+            Qp::Verbs(_) => WriteAtOnce::Refused,
+        }
     }
 
     /// Posts a list of receive work requests; the first that is refused ends it.

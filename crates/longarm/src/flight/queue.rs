@@ -110,6 +110,20 @@ impl WorkQueue {
         Some(entries.drain(..).map(|entry| self.enter_one(&mut inner, entry)).collect())
     }
 
+    /// As [`enter`](WorkQueue::enter), for one request. It comes back if there is no room.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a request that finds no room is rare, and a box would cost those that do"
+    )]
+    pub(crate) fn enter_single(&self, entry: PreparedRequest) -> Result<(RequestKey, bool), PreparedRequest> {
+        let mut inner = self.inner.lock();
+        let held = inner.slots.lent() as usize + self.unclaimed.load(Relaxed) as usize;
+        if held + 1 > self.depth as usize || !inner.slots.has_room(1) {
+            return Err(entry);
+        }
+        Ok(self.enter_one(&mut inner, entry))
+    }
+
     fn enter_one(&self, inner: &mut RequestTable, entry: PreparedRequest) -> (RequestKey, bool) {
         let signaled = entry.signaled || self.must_signal(inner);
         inner.unsignaled = if signaled { 0 } else { inner.unsignaled + 1 };

@@ -74,6 +74,22 @@ impl<S: Connected> QueuePair<S> {
         Work::new(&self.core, SendRequest::write_inline(bytes, to))
     }
 
+    /// Writes bytes to the peer's memory before the call returns, if that is possible: both processes are on one host, and
+    /// no earlier request is under way. There is no request then, and so no completion. Returns false if nothing was
+    /// written: [`write_inline`](QueuePair::write_inline) does it, or says why not.
+    ///
+    /// ```no_run
+    /// # fn example(qp: longarm::QueuePair, to: longarm::RemoteKey) -> Result<(), longarm::Failure> {
+    /// if !qp.write_now(b"a few bytes", &to) {
+    ///     qp.write_inline(b"a few bytes", &to).post()?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_now(&self, bytes: &[u8], to: &RemoteKey) -> bool {
+        bytes.len() as u64 <= to.len_bytes() && self.core.write_now(bytes, to)
+    }
+
     /// Posts a buffer for a message of the peer.
     pub fn recv(&self, buffer: Buffer) -> Receive<'_> {
         Receive::new(&self.core, Loan::Buffer(buffer))

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
-use transport::{AttrMask, QpAttr, QpCaps, QpState, QpType, Reason, RecvWr, SendWr};
+use smallvec::SmallVec;
+use transport::{AttrMask, QpAttr, QpCaps, QpState, QpType, Reason, RecvWr, SendWr, WriteAtOnce};
 use wire::{Gid, Qpn};
 
 use crate::completion::Completion;
@@ -16,6 +16,7 @@ use crate::flight::{Delivery, Failure, Loan, RequestKey, Ticket, WorkQueue};
 use crate::open_device::Device;
 use crate::posted::PostedRequest;
 use crate::receive::{ReceiveTarget, post_recv};
+use crate::remote::RemoteKey;
 use crate::request::SendRequest;
 use crate::srq::SharedReceiveQueue;
 
@@ -152,13 +153,28 @@ impl QueuePairCore {
         Some(PostedRequest { queue: Arc::clone(queue), cq: Arc::clone(cq), key })
     }
 
-    /// Posts one send request.
-    pub(crate) fn post_send(&self, request: SendRequest, delivery: Delivery) -> Result<RequestKey, Failure> {
-        let posted = self.post_sends(smallvec![(request, delivery)]);
-        posted.map(|keys| keys[0]).map_err(|mut rejected| {
-            let loan = rejected.loans.pop().unwrap_or_default();
-            Failure::not_posted(rejected.error, loan)
-        })
+    /// Executes a WRITE at once; false if that is not possible.
+    pub(crate) fn write_now(&self, bytes: &[u8], to: &RemoteKey) -> bool {
+        self.qp.write_at_once(bytes, to.remote_addr()) == WriteAtOnce::Done
+    }
+
+    /// Posts one send request. It is moved as seldom as can be: most programs post this way.
+    pub(crate) fn post_send(&self, mut request: SendRequest, delivery: Delivery) -> Result<RequestKey, Failure> {
+        if let Err(error) = request.check(self.domain.id()) {
+            return Err(Failure::not_posted(error, request.into_loan()));
+        }
+        let _order = self.send.posting();
+        let (mut wr, entry) = request.into_parts(delivery);
+        let (key, signaled) = self
+            .send
+            .enter_single(entry)
+            .map_err(|entry| Failure::not_posted(PostError::QueueFull { depth: self.send.depth() }, entry.loan))?;
+        wr.wr_id = key.wr_id();
+        wr.flags.set(transport::SendFlags::SIGNALED, signaled);
+        match self.qp.post_send([wr]) {
+            Ok(()) => Ok(key),
+            Err(refused) => Err(Failure::not_posted(PostError::Device(refused.error), self.send.withdraw(key))),
+        }
     }
 
     /// Posts send requests as one doorbell, in order; the first that is refused ends it.

@@ -13,6 +13,9 @@ use crate::tuning::VerbsTuning;
 use crate::verbs::area::VerbsArea;
 use crate::verbs::stores::{BLOCK_BYTES, Block, ExposedPiece, ExposedPool, ReadBytes, Stores};
 
+/// Messages up to this length are written without a request, where that is possible.
+const NOW_BYTES: usize = 512;
+
 /// The queue pairs and the memory of one session. Each queue pair ends before the blocks that it sends are free.
 pub(crate) struct VerbsLink {
     qp: Connection,
@@ -136,9 +139,22 @@ impl VerbsLink {
         Some((tag, buffer.map(|buffer| ReadBytes::new(buffer, &self.stores))))
     }
 
+    /// Writes while we wait, if the peer is on this host and has nothing under way.
+    fn write_now(&self, parts: &[&[u8]], len_bytes: usize, key: &RemoteKey) -> bool {
+        let (mut bytes, mut at) = ([0; NOW_BYTES], 0);
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        self.qp.write_now(&bytes[..len_bytes], key)
+    }
+
     fn write_parts(&mut self, at: u64, parts: &[&[u8]], imm: Option<u32>) -> Result<(), LinkBusy> {
         let len_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let key = self.peer.written.at(at, len_bytes as u64).map_err(|_| LinkBusy)?;
+        if imm.is_none() && self.uc.is_none() && len_bytes <= NOW_BYTES && self.write_now(parts, len_bytes, &key) {
+            return Ok(());
+        }
         if len_bytes as u64 <= BLOCK_BYTES {
             let (block, slice) = self.stores.stage(parts).ok_or(LinkBusy)?;
             return self.post_write(slice, &key, imm, Some(block));
