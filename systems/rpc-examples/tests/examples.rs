@@ -87,3 +87,23 @@ fn a_service_of_tarpc_answers() {
         }
     });
 }
+
+#[test]
+fn bytes_come_back_over_every_way() {
+    alone("bytes_come_back_over_every_way", || {
+        let output = said("echo", &[]);
+        for way in ["ring", "herd", "datagram", "immediate", "fetch"] {
+            assert!(output.contains(&format!("{way}: b\"hello\" came back")), "{output}");
+        }
+    });
+}
+
+#[test]
+fn sixteen_shards_answer_one_question() {
+    alone("sixteen_shards_answer_one_question", || {
+        // The multiples of 7 below 160,000, with 0.
+        let output = said("fan_out", &["--divisor", "7"]);
+        assert!(output.starts_with("22858 numbers, from 16 of 16 shards, in "), "{output}");
+        assert_eq!(output.lines().count(), 1, "{output}");
+    });
+}

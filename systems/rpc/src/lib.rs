@@ -1,4 +1,51 @@
 //! Requests and replies over RDMA: five ways to carry them, one meaning.
+//!
+//! A server has methods, and a client calls them. The server executes a request once at most, and the caller of a call that fails learns
+//! whether it [was executed](Executed). Below, five [`Way`]s carry the messages: with WRITEs, READs and datagrams, as the
+//! literature has found them. They run between processes of one host, over the wire, and on RDMA devices of the system.
+//!
+//! ```
+//! use std::time::Duration;
+//! use longarm_rpc::{Client, ClientOptions, Method, Methods, Server};
+//!
+//! const SAY: Method = Method::new("/echo.Echo/Say");
+//!
+//! # fn main() -> Result<(), longarm_rpc::Status> {
+//! let echo = Methods::new("echo.Echo").direct(SAY, |request, reply| {
+//!     reply.extend_from_slice(request);
+//!     Ok(())
+//! });
+//! let server = Server::builder().add_service(echo)?.bind("127.0.0.1:0")?;
+//!
+//! let mut client = Client::connect(server.local_addr(), &ClientOptions::default())?;
+//! assert_eq!(client.call(SAY, b"hello", Duration::from_secs(10))?, "hello");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Client`] is polled by its program. [`Channel`] is for asynchronous programs: tasks share it, generated clients use it,
+//! and it is a [`tower_service::Service`] of [`Call`]s.
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! |---|---|
+//! | `prost` (default) | typed calls; the generated code of `longarm-rpc-build` |
+//! | `reflection`, `json` | servers that describe themselves; calls by name with JSON |
+//! | `tower`, `tarpc`, `tonic` | repetition of calls that were not executed; services of tarpc; the same services over gRPC |
+//! | `tls`, `shared-key` | ends that prove who they are before a session begins |
+//! | `tracing`, `metrics` | spans and figures with OpenTelemetry's names |
+//!
+//! # Layers
+//!
+//! ```text
+//!  typed                 messages of prost, tarpc, JSON
+//!  channel, client       calls                           server      handlers, polling threads
+//!  session               slots, numbers, deadlines: what a call means
+//!  carrier               ring, herd, datagram, immediate, fetch
+//!  link                  the few things that a session needs of RDMA
+//!  verbs                 … over queue pairs              sim         … in the simulator
+//! ```
 #![forbid(unsafe_code)]
 
 mod alarm;
