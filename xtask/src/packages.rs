@@ -75,15 +75,32 @@ pub(crate) fn install_trials() -> Result<(), String> {
     install_of(&TRIALS)
 }
 
+/// Installs what is missing. A package of another release may have to make room for one of these, and is then missing
+/// itself: so there is a second look.
 fn install_of(needed: &[(&str, &'static str)]) -> Result<(), String> {
-    let mut missing: Vec<&str> =
+    for _ in 0..2 {
+        match missing(needed) {
+            packages if packages.is_empty() => return Ok(()),
+            packages => apt_install(&packages)?,
+        }
+    }
+    match missing(needed) {
+        packages if packages.is_empty() => Ok(()),
+        packages => Err(format!("apt-get installed {}, and something else removed it", packages.join(", "))),
+    }
+}
+
+/// The packages whose programs or files are not there.
+fn missing(needed: &[(&str, &'static str)]) -> Vec<&'static str> {
+    let mut missing: Vec<_> =
         needed.iter().filter(|(needed, _)| !is_there(needed)).map(|(_, package)| *package).collect();
     missing.dedup();
-    if missing.is_empty() {
-        return Ok(());
-    }
+    missing
+}
+
+fn apt_install(packages: &[&str]) -> Result<(), String> {
     if !exists("apt-get") {
-        return Err(format!("please install {}: there is no apt-get here to do it", missing.join(", ")));
+        return Err(format!("please install {}: there is no apt-get here to do it", packages.join(", ")));
     }
     let root = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0).unwrap_or(false);
     let mut command: Vec<&str> = if root { vec![] } else { vec!["sudo"] };
@@ -91,7 +108,7 @@ fn install_of(needed: &[(&str, &'static str)]) -> Result<(), String> {
     let (program, prefix) = (command[0], command[1..].to_vec());
     run(program, &[&prefix[..], &["update", "-qq"]].concat())?;
     let install = ["install", "-y", "-qq", "--no-install-recommends"];
-    run_with(program, &[&prefix[..], &install, &missing].concat(), &[])
+    run_with(program, &[&prefix[..], &install, packages].concat(), &[])
 }
 
 /// Whether a program is on the path, or a file exists.
