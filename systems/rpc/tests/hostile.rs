@@ -12,9 +12,28 @@ use support::{ADDRESS, ECHO, PATIENCE, ProcessHold, TestProcess, body_of, connec
 /// The messages of the handshake, as `src/handshake.rs` has them.
 #[derive(Serialize, Deserialize)]
 enum SessionMessage {
-    Hello { magic: u32, version: u16, ways: Vec<Way>, is_forced: bool, sizes: Sizes, sleeps: bool, token: u32 },
-    Welcome { way: Way, why: String, sizes: Sizes, session: u32, token: u32, memory: Memory },
-    Refused { code: u8, words: String },
+    Hello {
+        magic: u32,
+        version: u16,
+        ways: Vec<Way>,
+        is_forced: bool,
+        sizes: Sizes,
+        sleeps: bool,
+        typical_bytes: u32,
+        token: u32,
+    },
+    Welcome {
+        way: Way,
+        why: String,
+        sizes: Sizes,
+        session: u32,
+        token: u32,
+        memory: Memory,
+    },
+    Refused {
+        code: u8,
+        words: String,
+    },
     Ready(Memory),
 }
 
@@ -52,7 +71,16 @@ fn hello(way: Way) -> Vec<u8> {
         Sizes { slots: 32, slot_bytes: 512, ring_bytes: 65_536, max_message_bytes: 1 << 20, datagram_bytes: 1024 };
     let magic = u32::from_le_bytes(*b"LRPC");
     let ways = vec![way];
-    let hello = SessionMessage::Hello { magic, version: 1, ways, is_forced: true, sizes, sleeps: false, token: 7 };
+    let hello = SessionMessage::Hello {
+        magic,
+        version: 1,
+        ways,
+        is_forced: true,
+        sizes,
+        sleeps: false,
+        typical_bytes: 64,
+        token: 7,
+    };
     postcard::to_allocvec(&hello).unwrap()
 }
 
