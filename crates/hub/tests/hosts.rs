@@ -80,8 +80,7 @@ fn a_request_to_a_host_without_rdma_is_undelivered() {
         for (ours, theirs) in pairs {
             let request = sidr_req(id(a.session.number(), 1), UDP, 7);
             let sent = common::mads::packet(&ours, &theirs, 9, request);
-            a.session.send_mad(&sent);
-            let (returned, errno) = a.expect("the packet's return", |event| match event {
+            let (returned, errno) = a.send_until("the packet's return", &sent, |event| match event {
                 ManagerEvent::Undelivered { packet, errno } => Some((packet.clone(), *errno)),
                 _ => None,
             });

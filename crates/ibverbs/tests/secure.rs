@@ -174,7 +174,7 @@ fn a_user_namespace_needs_nothing_of_root_s() {
     let program = public_program(&place);
     // Files that Longarm has made for root, which is every user's name in a user namespace.
     let made = fs::create_dir("/tmp/longarm-0").is_ok();
-    let user = Stranger::new(0);
+    let user = Stranger::new(25);
     let wrapper = ["unshare", "--user", "--map-root-user", "--net"];
     if !user.run(&[], &wrapper, Path::new("true")).status.success() {
         println!("left out: this system has no user namespaces for ordinary users");

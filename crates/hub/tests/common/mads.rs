@@ -90,6 +90,28 @@ impl Manager {
         rustix::event::poll(&mut fds, Some(&Timespec::try_from(wait).unwrap())).unwrap();
     }
 
+    /// Sends a packet every second until the event comes: the packet and its return may get lost.
+    pub fn send_until<R>(
+        &mut self,
+        what: &str,
+        packet: &AddressedMad,
+        is_it: impl Fn(&ManagerEvent) -> Option<R>,
+    ) -> R {
+        let began = Instant::now();
+        loop {
+            self.session.send_mad(packet);
+            let sent = Instant::now();
+            while sent.elapsed() < Duration::from_secs(1) {
+                if let Some(found) = self.passed.iter().find_map(&is_it) {
+                    self.passed.retain(|event| is_it(event).is_none());
+                    return found;
+                }
+                self.step();
+            }
+            assert!(began.elapsed() < PATIENCE, "waited in vain for {what}, got {:?}", self.passed);
+        }
+    }
+
     /// Waits for an event; others are kept.
     pub fn expect<R>(&mut self, what: &str, mut is_it: impl FnMut(&ManagerEvent) -> Option<R>) -> R {
         let began = Instant::now();
