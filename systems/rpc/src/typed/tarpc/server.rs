@@ -14,7 +14,7 @@ use crate::code::Executed;
 use crate::message::{Request, Response};
 use crate::service::{Method, Methods, RunOn};
 
-/// The methods of a server that answer the calls of one service of tarpc, see [the module](super::tarpc).
+/// The methods of a server that answer the calls of one service of tarpc, see [the module](crate::tarpc).
 ///
 /// `handler` is a closure that hands the request to tarpc: `move |context, request| service.clone().serve().serve(context,
 /// request)` with [`Serve`](::tarpc::server::Serve) imported. The context has the deadline and the trace of the caller. A request

@@ -21,7 +21,7 @@ use crate::status::Status;
 use crate::typed::errors::BoxError;
 use crate::typed::exchange::exchange;
 
-/// A stub for tarpc's generated clients: `WorldClient::from(stub(channel, WORLD))`, see [the module](super::tarpc).
+/// A stub for tarpc's generated clients: `WorldClient::from(stub(channel, WORLD))`, see [the module](crate::tarpc).
 ///
 /// A call that the server did not execute fails with `RpcError::Send` and the [`Status`] inside. A passed deadline is
 /// `RpcError::DeadlineExceeded`, and any other failure a `RpcError::Server`.

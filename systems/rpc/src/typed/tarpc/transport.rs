@@ -26,7 +26,7 @@ use crate::status::Status;
 use crate::typed::errors::BoxError;
 
 /// A transport for tarpc's client: `WorldClient::new(Config::default(), client(channel, WORLD)).spawn()`, see
-/// [the module](super::tarpc).
+/// [the module](crate::tarpc).
 ///
 /// A call that fails is answered with a `ServerError` and does not disturb the others. The transport fails, and tarpc's
 /// client with it, if the channel cannot take calls any more (`poll_ready`).
