@@ -31,7 +31,7 @@ pub(crate) fn choose(wish: &Wish<'_>, serves: impl Fn(Way) -> bool) -> Option<(W
     let is_long = wish.typical_bytes > wish.slot_body_bytes;
     let order: [(bool, Way, &str); 6] = [
         (may_poll, Way::Ring, "the client polls, and the server polls for few"),
-        (is_long, Way::Datagram, "messages are longer than a slot, and packets cost less than a READ"),
+        (is_long, Way::Datagram, "messages are longer than a slot, and packets need no READ"),
         (true, Way::Immediate, "completions tell of requests: the server polls no memory and may sleep"),
         (true, Way::Datagram, "completions tell of requests, and the device has no immediate data"),
         (true, Way::Ring, "the device has neither immediate data nor datagrams"),
