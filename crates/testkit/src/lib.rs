@@ -5,10 +5,14 @@
 //! own in `hub`, engines without a hub in `device`. Random numbers come from `faults::Rng`.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "certificates")]
+mod certificates;
 mod directory;
 mod process;
 mod wait;
 
+#[cfg(feature = "certificates")]
+pub use certificates::Authority;
 pub use directory::TestDir;
 pub use process::{ROLE, in_new_netns, is_root, must_succeed, role, run_again, said};
 pub use wait::{PATIENCE, wait_for, wait_until};

@@ -1,15 +1,13 @@
 //! Servers and clients that demand proofs of each other, over connections.
 
-mod certificates;
-
 use std::path::Path;
 use std::time::Duration;
 
-use certificates::Authority;
 use longarm_rpc::{
     Client, ClientOptions, ClientTls, Code, Executed, Method, Methods, Response, RunOn, Server, ServerBuilder,
     SharedSecret, Way,
 };
+use testkit::Authority;
 
 const CALLER: Method = Method::new("/who.Who/Caller");
 /// Patience: other programs share the machine.
@@ -41,7 +39,14 @@ fn plain() -> ClientOptions {
     ClientOptions { connect_timeout: SECONDS, way: Some(Way::Ring), ..ClientOptions::default() }
 }
 
-fn with_tls(tls: ClientTls) -> ClientOptions {
+/// A client with a certificate of `authority` if it has a name. It trusts a server `server_name` of `servers`.
+fn with_tls(
+    authority: &Authority,
+    name: Option<&str>,
+    servers: &Authority,
+    server_name: &'static str,
+) -> ClientOptions {
+    let tls = ClientTls { config: authority.client(name, servers), server_name: server_name.try_into().unwrap() };
     ClientOptions { tls: Some(tls), ..plain() }
 }
 
@@ -67,17 +72,17 @@ fn is_refused(server: &Server, case: &str, options: &ClientOptions) {
 #[test]
 fn tls_admits_those_with_the_right_certificates() {
     alone("tls_admits_those_with_the_right_certificates", |_| {
-        let (authority, other) = (Authority::new(), Authority::new());
+        let (authority, other) = (Authority::default(), Authority::default());
         let server = serve(|builder| builder.tls(authority.server()));
-        let good = with_tls(authority.client(Some("client.test"), &authority, "server.test"));
+        let good = with_tls(&authority, Some("client.test"), &authority, "server.test");
         assert_eq!(caller(&server, &good), r#"["client.test"]"#);
         let cases = [
             ("a client without a proof", plain()),
             ("a client with a key", with_key(1)),
-            ("a client of another authority", with_tls(other.client(Some("x.test"), &authority, "server.test"))),
-            ("a client without a certificate", with_tls(authority.client(None, &authority, "server.test"))),
-            ("a server of another authority", with_tls(authority.client(Some("x.test"), &other, "server.test"))),
-            ("a server of another name", with_tls(authority.client(Some("x.test"), &authority, "other.test"))),
+            ("a client of another authority", with_tls(&other, Some("x.test"), &authority, "server.test")),
+            ("a client without a certificate", with_tls(&authority, None, &authority, "server.test")),
+            ("a server of another authority", with_tls(&authority, Some("x.test"), &other, "server.test")),
+            ("a server of another name", with_tls(&authority, Some("x.test"), &authority, "other.test")),
         ];
         for (case, options) in &cases {
             is_refused(&server, case, options);
@@ -94,12 +99,12 @@ fn tls_admits_those_with_the_right_certificates() {
 #[test]
 fn a_shared_key_admits_those_who_have_it() {
     alone("a_shared_key_admits_those_who_have_it", |_| {
-        let authority = Authority::new();
+        let authority = Authority::default();
         let server = serve(|builder| builder.shared_key(secret(1)));
         assert_eq!(caller(&server, &with_key(1)), "[]");
         is_refused(&server, "another key", &with_key(2));
         is_refused(&server, "no key", &plain());
-        is_refused(&server, "TLS", &with_tls(authority.client(None, &authority, "server.test")));
+        is_refused(&server, "TLS", &with_tls(&authority, None, &authority, "server.test"));
         testkit::wait_until("the server has counted all refusals", || server.stats().unauthenticated == 3);
         assert_eq!(server.stats().accepted, 1, "no other session began");
     });
@@ -108,12 +113,12 @@ fn a_shared_key_admits_those_who_have_it() {
 #[test]
 fn clients_refuse_servers_without_a_proof() {
     alone("clients_refuse_servers_without_a_proof", |_| {
-        let authority = Authority::new();
+        let authority = Authority::default();
         let server = serve(|builder| builder);
-        is_refused(&server, "TLS", &with_tls(authority.client(None, &authority, "server.test")));
+        is_refused(&server, "TLS", &with_tls(&authority, None, &authority, "server.test"));
         is_refused(&server, "a key", &with_key(1));
         assert_eq!(caller(&server, &plain()), "nobody");
-        let both = ClientOptions { shared_key: Some(secret(1)), ..with_tls(authority.client(None, &authority, "x")) };
+        let both = ClientOptions { shared_key: Some(secret(1)), ..with_tls(&authority, None, &authority, "x") };
         assert_eq!(Client::connect(server.local_addr(), &both).unwrap_err().code(), Code::InvalidArgument);
     });
 }
@@ -123,13 +128,13 @@ fn clients_refuse_servers_without_a_proof() {
 #[test]
 fn packets_show_the_welcome_without_tls_only() {
     alone("packets_show_the_welcome_without_tls_only", |packets| {
-        let authority = Authority::new();
+        let authority = Authority::default();
         let seen = |words: &str| {
             let packets = std::fs::read(packets).unwrap();
             packets.windows(words.len()).any(|window| window == words.as_bytes())
         };
         let secured = serve(|builder| builder.tls(authority.server()));
-        let tls = with_tls(authority.client(Some("client.test"), &authority, "server.test"));
+        let tls = with_tls(&authority, Some("client.test"), &authority, "server.test");
         let client = Client::connect(secured.local_addr(), &tls).unwrap();
         assert_eq!(client.reason(), "the client forces it");
         let open = serve(|builder| builder.shared_key(secret(1)));

@@ -13,6 +13,7 @@ use prost_types::{
     ServiceDescriptorProto,
 };
 
+use super::proof::ProofFiles;
 use crate::error::Error;
 
 /// The longest reply of `Say`, in bytes.
@@ -26,14 +27,16 @@ pub(crate) struct DemoServeArgs {
     /// Address and port to listen on
     #[arg(default_value = "127.0.0.1:7471")]
     listen: String,
+    #[command(flatten)]
+    proof: ProofFiles,
 }
 
 /// `longarm rpc serve`
 pub(crate) fn serve(args: &DemoServeArgs) -> Result<(), Error> {
     let echo = echo();
     let catalog = ServiceCatalog::of(std::slice::from_ref(&echo));
-    let server =
-        Server::builder().add_service(echo)?.add_service(catalog.into_methods())?.bind(args.listen.as_str())?;
+    let builder = args.proof.demand(Server::builder())?;
+    let server = builder.add_service(echo)?.add_service(catalog.into_methods())?.bind(args.listen.as_str())?;
     println!("listening on {}", server.local_addr());
     eprintln!("try: longarm rpc call {} demo.Echo/Say '{{\"text\": \"hello\", \"times\": 2}}'", server.local_addr());
     server.wait();

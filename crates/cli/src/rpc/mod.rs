@@ -3,6 +3,7 @@
 mod bench;
 mod call;
 mod demo;
+mod proof;
 
 use clap::{Args, Subcommand};
 

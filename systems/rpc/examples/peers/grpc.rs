@@ -5,12 +5,11 @@ use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::Bytes;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tonic::body::Body;
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{self, Uri};
 use tonic::codegen::tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
@@ -20,7 +19,11 @@ use tonic::{Request, Response, Status};
 use tower::service_fn;
 use tower_service::Service;
 
+#[path = "../../src/typed/grpc/codec.rs"]
+mod codec;
+
 use super::{Outcome, PeerKind, PeerOptions, PeerTally, concurrent};
+use codec::BytesCodec;
 
 pub(super) async fn serve(peer: PeerKind, place: &str) -> Outcome<()> {
     let server = Server::builder().tcp_nodelay(true).add_service(BytesServer);
@@ -88,42 +91,5 @@ impl UnaryService<Bytes> for Repeat {
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         ready(Ok(Response::new(request.into_inner())))
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct BytesCodec;
-
-impl Codec for BytesCodec {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = BytesCodec;
-    type Decoder = BytesCodec;
-
-    fn encoder(&mut self) -> BytesCodec {
-        BytesCodec
-    }
-
-    fn decoder(&mut self) -> BytesCodec {
-        BytesCodec
-    }
-}
-
-impl Encoder for BytesCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, message: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put(message);
-        Ok(())
-    }
-}
-
-impl Decoder for BytesCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(message.copy_to_bytes(message.remaining())))
     }
 }

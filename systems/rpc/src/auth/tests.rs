@@ -1,7 +1,5 @@
 //! Both ends of a handshake, without a network.
 
-#[cfg(feature = "tls")]
-mod certificates;
 mod hostile;
 #[cfg(feature = "shared-key")]
 mod key;
@@ -9,7 +7,11 @@ mod key;
 mod tls;
 
 use longarm::RemoteKey;
+#[cfg(feature = "tls")]
+use testkit::Authority;
 
+#[cfg(feature = "tls")]
+use crate::auth::ClientTls;
 #[cfg(any(feature = "tls", feature = "shared-key"))]
 use crate::auth::{Shield, Unproven};
 use crate::handshake::{Hello, OfferedMemory, SessionMessage, SessionSizes, Welcome};
@@ -19,6 +21,12 @@ const SIZES: SessionSizes =
     SessionSizes { slots: 4, slot_bytes: 256, ring_bytes: 4096, max_message_bytes: 4096, datagram_bytes: 1024 };
 /// The encoding of a memory key, easy to find.
 const KEY: [u8; RemoteKey::ENCODED_BYTES] = [0xa5; RemoteKey::ENCODED_BYTES];
+
+/// A client with a certificate of `authority` if it has a name. It trusts a server `server_name` of `servers`.
+#[cfg(feature = "tls")]
+fn client_of(authority: &Authority, name: Option<&str>, servers: &Authority, server_name: &'static str) -> ClientTls {
+    ClientTls { config: authority.client(name, servers), server_name: server_name.try_into().unwrap() }
+}
 
 fn hello() -> SessionMessage {
     SessionMessage::Hello(Hello::new(vec![Way::Ring], false, SIZES, true, 7))

@@ -9,6 +9,7 @@ use longarm_rpc::Way;
 use super::case::{BenchCase, BenchMode};
 use crate::error::Error;
 use crate::perf;
+use crate::rpc::proof::ClientProof;
 
 /// The longest request and the longest reply.
 const LONGEST: u32 = 8 << 20;
@@ -73,6 +74,8 @@ pub(crate) struct RpcBenchArgs {
     /// Let the scheduler place the threads [default: each on its own core]
     #[arg(long)]
     pub(super) unpinned: bool,
+    #[command(flatten)]
+    pub(super) proof: ClientProof,
 }
 
 impl RpcBenchArgs {

@@ -6,6 +6,8 @@ use clap::ValueEnum;
 use longarm_rpc::{Client, ClientOptions, Status, Way};
 use serde::{Deserialize, Serialize};
 
+use super::local::BenchServer;
+
 /// The quantity to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -40,20 +42,14 @@ pub(super) struct BenchCase {
 
 impl BenchCase {
     /// Connects one client.
-    pub(super) fn connect(&self, server: &str) -> Result<Client, Status> {
-        let standard = ClientOptions::default();
-        let options = ClientOptions {
-            way: Some(self.way),
-            slots: standard.slots.max(self.depth),
-            // A host that is connected to by thousands answers slowly.
-            connect_timeout: Duration::from_secs(30),
-            ..standard
-        };
-        Client::connect(server, &options)
+    pub(super) fn connect(&self, server: &BenchServer) -> Result<Client, Status> {
+        let standard = server.options();
+        let options = ClientOptions { way: Some(self.way), slots: standard.slots.max(self.depth), ..standard.clone() };
+        Client::connect(server.address(), &options)
     }
 
     /// Connects all clients.
-    pub(super) fn connect_all(&self, server: &str) -> Result<Vec<Client>, Status> {
+    pub(super) fn connect_all(&self, server: &BenchServer) -> Result<Vec<Client>, Status> {
         (0..self.clients).map(|_| self.connect(server)).collect()
     }
 

@@ -6,6 +6,7 @@ use longarm_rpc::Client;
 
 use super::case::BenchCase;
 use super::figures::{BenchLine, BenchPath, IdleClients};
+use super::local::BenchServer;
 use super::measure::refused;
 use super::server::RESIDENT;
 use crate::error::Error;
@@ -14,7 +15,7 @@ use crate::error::Error;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Connects the clients, and asks the server before and after. The first client, which asks, does not count.
-pub(super) fn line(case: &BenchCase, server: &str, path: BenchPath, goes_on: bool) -> Result<BenchLine, Error> {
+pub(super) fn line(case: &BenchCase, server: &BenchServer, path: BenchPath, goes_on: bool) -> Result<BenchLine, Error> {
     let mut first = match case.connect(server) {
         Ok(client) => client,
         Err(status) => return refused(case, status, goes_on),

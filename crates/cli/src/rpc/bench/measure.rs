@@ -6,13 +6,14 @@ use longarm_rpc::{Client, Code, Status};
 
 use super::case::{BenchCase, BenchMode};
 use super::figures::{BenchLine, BenchPath, CallFigures, CallTally};
+use super::local::BenchServer;
 use super::{latency, load, rate};
 use crate::baseline::{pin_client, unpin};
 use crate::error::Error;
 
 /// Connects, measures, and reports. With `goes_on`, a way that the server does not have is a line of the report and no
 /// error.
-pub(super) fn line(case: &BenchCase, server: &str, path: BenchPath, goes_on: bool) -> Result<BenchLine, Error> {
+pub(super) fn line(case: &BenchCase, server: &BenchServer, path: BenchPath, goes_on: bool) -> Result<BenchLine, Error> {
     let mut clients = match case.connect_all(server) {
         Ok(clients) => clients,
         Err(status) => return refused(case, status, goes_on),

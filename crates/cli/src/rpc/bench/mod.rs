@@ -32,22 +32,22 @@ pub(super) fn run(args: &RpcBenchArgs) -> Result<(), Error> {
     }
     raise_descriptors();
     if let Some(address) = &args.listen {
-        return server::serve(address, args.server_threads);
+        return server::serve(address, args.server_threads, &args.proof.files);
     }
     let plan = args.plan()?;
     let server = match &args.connect {
-        Some(host) => BenchServer::at(host),
+        Some(host) => BenchServer::at(host, &args.proof)?,
         None => BenchServer::start(args)?,
     };
     let path = BenchPath::of(args.connect.is_some());
     pin_client(0, args.threads as usize);
     let mut lines = Vec::new();
     for case in &plan {
-        let line = measure::line(case, server.address(), path, plan.len() > 1)?;
+        let line = measure::line(case, &server, path, plan.len() > 1)?;
         add(line, args.json, &mut lines)?;
     }
     for case in args.idle_cases(&plan) {
-        let line = idle::line(&case, server.address(), path, plan.len() > 1)?;
+        let line = idle::line(&case, &server, path, plan.len() > 1)?;
         add(line, args.json, &mut lines)?;
     }
     if !args.json {

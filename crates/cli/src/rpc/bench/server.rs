@@ -4,6 +4,7 @@ use longarm_rpc::{Method, Methods, Server, ServerOptions, Status};
 
 use crate::baseline::pin_server;
 use crate::error::Error;
+use crate::rpc::proof::ProofFiles;
 
 /// Replies with the request.
 pub(super) const ECHO: Method = Method::new("/longarm.bench.Bench/Echo");
@@ -16,13 +17,13 @@ pub(super) const RESIDENT: Method = Method::new("/longarm.bench.Bench/Resident")
 const LONGEST: usize = 8 << 20;
 
 /// Runs the server until the process ends.
-pub(super) fn serve(address: &str, threads: u32) -> Result<(), Error> {
+pub(super) fn serve(address: &str, threads: u32, proof: &ProofFiles) -> Result<(), Error> {
     if threads == 1 {
         // The threads that the server starts inherit the core.
         pin_server(0, 1);
     }
     let options = ServerOptions { threads: threads as usize, slots: 64, max_sessions: 16_384, ..Default::default() };
-    let server = Server::builder().options(options).add_service(methods())?.bind(address)?;
+    let server = proof.demand(Server::builder())?.options(options).add_service(methods())?.bind(address)?;
     println!("listening on {}", server.local_addr());
     server.wait();
     Ok(())

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use longarm_rpc::{Client, ClientOptions, JsonClient, Request, Way};
 
+use super::proof::ClientProof;
 use crate::error::Error;
 use channel::{PollingChannel, finish};
 
@@ -51,6 +52,8 @@ struct ServerChoice {
     /// Seconds for connecting, and for each call
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = crate::rpc::call::seconds)]
     timeout: f64,
+    #[command(flatten)]
+    proof: ClientProof,
 }
 
 /// Parses a time in seconds.
@@ -65,7 +68,8 @@ impl ServerChoice {
     }
 
     fn connect(&self) -> Result<JsonClient<PollingChannel>, Error> {
-        let options = ClientOptions { way: self.way, connect_timeout: self.timeout(), ..ClientOptions::default() };
+        let mut options = ClientOptions { way: self.way, connect_timeout: self.timeout(), ..ClientOptions::default() };
+        self.proof.add_to(&mut options, &self.server)?;
         let client = Client::connect(self.server.as_str(), &options)?;
         Ok(JsonClient::new(PollingChannel::new(client, self.timeout())))
     }

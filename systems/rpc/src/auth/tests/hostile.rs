@@ -58,11 +58,11 @@ fn mutated_messages_make_no_session() {
 #[cfg(feature = "tls")]
 #[test]
 fn mutated_records_make_no_session() {
-    use super::Talk;
-    use super::certificates::Authority;
+    use super::{Talk, client_of};
     use crate::auth::tls::TlsShield;
-    let authority = Authority::new();
-    let (client, server) = (authority.client(Some("client.test"), &authority, "server.test"), authority.server());
+    use testkit::Authority;
+    let authority = Authority::default();
+    let (client, server) = (client_of(&authority, Some("client.test"), &authority, "server.test"), authority.server());
     for seed in 0..200_usize {
         let (end, first) = TlsShield::client(&client).unwrap();
         let other = TlsShield::server(&server).unwrap();

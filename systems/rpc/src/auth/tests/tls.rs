@@ -1,7 +1,8 @@
 //! Proof by certificates.
 
-use super::certificates::Authority;
-use super::{KEY, Talk, hello, welcome};
+use testkit::Authority;
+
+use super::{KEY, Talk, client_of, hello, welcome};
 use crate::auth::tls::TlsShield;
 use crate::auth::{ClientTls, Shield, Unproven};
 use crate::handshake::SessionMessage;
@@ -22,8 +23,8 @@ fn fails(client: &ClientTls, server: &Authority) -> Unproven {
 
 #[test]
 fn the_right_certificates_make_a_session_whose_keys_nobody_sees() {
-    let authority = Authority::new();
-    let (mut talk, first) = talk(&authority.client(Some("client.test"), &authority, "server.test"), &authority);
+    let authority = Authority::default();
+    let (mut talk, first) = talk(&client_of(&authority, Some("client.test"), &authority, "server.test"), &authority);
     talk.complete(first).unwrap();
     let peer = talk.server.peer().expect("the client has a certificate");
     assert_eq!(peer.names(), ["client.test"]);
@@ -34,13 +35,13 @@ fn the_right_certificates_make_a_session_whose_keys_nobody_sees() {
 
 #[test]
 fn wrong_certificates_and_names_make_none() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let (authority, other) = (Authority::default(), Authority::default());
     let good = Some("client.test");
     for (case, client) in [
-        ("a client of another authority", other.client(good, &authority, "server.test")),
-        ("a client without a certificate", authority.client(None, &authority, "server.test")),
-        ("a server of another authority", authority.client(good, &other, "server.test")),
-        ("a server of another name", authority.client(good, &authority, "elsewhere.test")),
+        ("a client of another authority", client_of(&other, good, &authority, "server.test")),
+        ("a client without a certificate", client_of(&authority, None, &authority, "server.test")),
+        ("a server of another authority", client_of(&authority, good, &other, "server.test")),
+        ("a server of another name", client_of(&authority, good, &authority, "elsewhere.test")),
     ] {
         let why = fails(&client, &authority);
         assert!(why.0.contains("TLS"), "{case}: {why:?}");
@@ -49,8 +50,8 @@ fn wrong_certificates_and_names_make_none() {
 
 #[test]
 fn a_certificate_of_another_protocol_is_refused() {
-    let authority = Authority::new();
-    let client = authority.client(Some("client.test"), &authority, "server.test");
+    let authority = Authority::default();
+    let client = client_of(&authority, Some("client.test"), &authority, "server.test");
     let web = rustls::ClientConnection::new(client.config, client.server_name).unwrap();
     let mut web = rustls::Connection::from(web);
     let mut first = Vec::new();
@@ -70,8 +71,9 @@ fn a_certificate_of_another_protocol_is_refused() {
 
 #[test]
 fn a_recorded_handshake_makes_no_session() {
-    let authority = Authority::new();
-    let (client, first) = TlsShield::client(&authority.client(Some("client.test"), &authority, "server.test")).unwrap();
+    let authority = Authority::default();
+    let (client, first) =
+        TlsShield::client(&client_of(&authority, Some("client.test"), &authority, "server.test")).unwrap();
     let server = || Shield::Tls(Box::new(TlsShield::server(&authority.server()).unwrap()));
     let mut talk = Talk { client: Shield::Tls(Box::new(client)), server: server(), wire: Vec::new() };
     talk.complete(first).unwrap();
