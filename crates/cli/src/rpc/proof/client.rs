@@ -11,11 +11,11 @@ use rustls::pki_types::ServerName;
 use super::{ProofFiles, pem};
 use crate::error::Error;
 
-/// What the client demands of the server, and shows it.
+/// The proof that the client gives and demands.
 #[derive(Args, Clone, Debug, Default)]
-pub(in crate::rpc) struct ClientProof {
+pub(crate) struct ClientProof {
     #[command(flatten)]
-    pub(in crate::rpc) files: ProofFiles,
+    pub(crate) files: ProofFiles,
     /// Name or IP address that the server's certificate must have [default: HOST]
     #[arg(long, value_name = "NAME", requires = "tls_ca", help_heading = "Proofs")]
     tls_name: Option<String>,
@@ -26,7 +26,7 @@ impl ClientProof {
     ///
     /// # Errors
     /// If a file cannot be read, or the options contradict each other.
-    pub(in crate::rpc) fn add_to(&self, options: &mut ClientOptions, server: &str) -> Result<(), Error> {
+    pub(crate) fn add_to(&self, options: &mut ClientOptions, server: &str) -> Result<(), Error> {
         options.shared_key = self.files.secret()?;
         if !self.files.has_tls() {
             return Ok(());

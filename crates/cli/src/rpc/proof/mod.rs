@@ -13,11 +13,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::Error;
 
-pub(super) use client::ClientProof;
+pub(crate) use client::ClientProof;
 
 /// Files with which this end proves who it is, and the authorities that it trusts.
 #[derive(Args, Clone, Debug, Default)]
-pub(super) struct ProofFiles {
+pub(crate) struct ProofFiles {
     /// PEM file of the authorities that must have signed the peer's certificate
     #[arg(long, value_name = "FILE", help_heading = "Proofs")]
     tls_ca: Option<PathBuf>,

@@ -15,7 +15,7 @@ impl ProofFiles {
     ///
     /// # Errors
     /// If a file cannot be read or does not fit.
-    pub(in crate::rpc) fn demand(&self, mut builder: ServerBuilder) -> Result<ServerBuilder, Error> {
+    pub(crate) fn demand(&self, mut builder: ServerBuilder) -> Result<ServerBuilder, Error> {
         if let Some(secret) = self.secret()? {
             builder = builder.shared_key(secret);
         }
