@@ -79,6 +79,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-rsocket", &["longarm-guest", "longarm-device", "longarm-connect"]),
     ("longarm-stream", &["longarm-guest", "longarm-rsocket"]),
     ("longarm-rpc", &["longarm"]),
+    ("longarm-remote", &["longarm"]),
     ("longarm-rpc-build", &[]),
     ("longarm-rpc-examples", &["longarm-rpc", "longarm-rpc-build"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),

@@ -1,0 +1,75 @@
+//! Lookups in memory of this process: for tests, and for the owner's own reads.
+
+use crate::layout::TableLayout;
+use crate::lookup::{KeyLookup, LookupStep};
+use crate::memory::WordMemory;
+use crate::object::{Location, TornCheck};
+
+/// The end of a lookup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The value.
+    Value(Vec<u8>),
+    /// The key is absent.
+    Absent,
+}
+
+/// Serves the READs of lookups by copies.
+#[derive(Debug)]
+pub struct LocalReads<M> {
+    memory: M,
+    buffer: Vec<u8>,
+    location: Option<Location>,
+}
+
+/// The reason why a lookup has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// Writers were in between each time.
+    #[error("writers changed the table or the object during each attempt")]
+    Busy,
+    /// The memory has no table, or one with another layout or check.
+    #[error("the memory has no table with this layout and check")]
+    OtherFormat,
+}
+
+impl<M: WordMemory> LocalReads<M> {
+    /// Serves READs from that memory.
+    pub fn new(memory: M) -> LocalReads<M> {
+        LocalReads { memory, buffer: Vec::new(), location: None }
+    }
+
+    /// The location of the object that the last lookup found.
+    pub fn location(&self) -> Option<Location> {
+        self.location
+    }
+
+    /// Looks a key up, from a remembered location if there is one.
+    ///
+    /// # Errors
+    /// See [`LookupError`].
+    pub fn run<L: TableLayout, C: TornCheck>(
+        &mut self,
+        lookup: &mut KeyLookup<L, C>,
+        key: &[u8],
+        remembered: Option<Location>,
+    ) -> Result<Found, LookupError> {
+        let mut step = lookup.start(key, remembered);
+        loop {
+            match step {
+                LookupStep::Read(wanted) => {
+                    self.buffer.resize(wanted.len_bytes as usize, 0);
+                    self.memory.copy_out(wanted.at, &mut self.buffer);
+                    step = lookup.feed(key, &self.buffer);
+                }
+                LookupStep::Found(object) => {
+                    self.location = Some(object.location);
+                    return Ok(Found::Value(object.value.to_vec()));
+                }
+                LookupStep::Absent => return Ok(Found::Absent),
+                LookupStep::Busy => return Err(LookupError::Busy),
+                LookupStep::OtherFormat => return Err(LookupError::OtherFormat),
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The owner of a table: the only one who changes slots, and who makes and frees objects.
+//!
+//! ```text
+//!  insert   write the object, pending ─► its slot ─► live
+//!  update   lock ─► the bytes in place ─► next version, unlocked        if the block fits and the value is short
+//!           write a new object, pending ─► old one dead ─► new one live ─► the slot        otherwise
+//!  delete   dead ─► empty slot
+//! ```
+//! Each arrow is one store of a word, and readers see the steps in this order. So of one key at most one object is live at any
+//! time. An owner that stops between two steps leaves readers of that key waiting, and of no other.
+
+mod error;
+mod find;
+mod grow;
+
+use crate::allocator::{AllocatorOptions, BlockAllocator};
+use crate::layout::{TableLayout, TableShape};
+use crate::memory::WordMemory;
+use crate::object::{Location, MAX_KEY_BYTES, MAX_VALUE_BYTES, ObjectHeader, ObjectState, Seal, SizeClass, TornCheck};
+use crate::root::{ROOT_BYTES, RootCopy};
+
+pub use error::OwnerError;
+
+/// The owner's number as the holder of a lock.
+const OWNER: u16 = u16::MAX;
+
+/// Choices for a new table.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnerOptions {
+    /// Keys that the table has room for at first.
+    pub keys: u64,
+    /// False keeps the table as it is: then it may be full.
+    pub may_grow: bool,
+    /// Objects up to this length are changed in place, if their block has room. Longer ones are replaced, so that a torn
+    /// object is rare.
+    pub in_place_bytes: u64,
+    /// Blocks of memory.
+    pub allocator: AllocatorOptions,
+    /// The table's secret, which goes into tags and checks.
+    pub salt: u64,
+}
+
+impl Default for OwnerOptions {
+    fn default() -> OwnerOptions {
+        OwnerOptions {
+            keys: 1024,
+            may_grow: true,
+            in_place_bytes: 1024,
+            allocator: AllocatorOptions::default(),
+            salt: 0x6c6f_6e67_6172_6d00,
+        }
+    }
+}
+
+/// The effect of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutOutcome {
+    /// The key is new.
+    Inserted(ObjectHeader),
+    /// The key had another value before.
+    Updated(ObjectHeader),
+}
+
+impl PutOutcome {
+    /// The object's first word now.
+    pub fn header(self) -> ObjectHeader {
+        match self {
+            PutOutcome::Inserted(header) | PutOutcome::Updated(header) => header,
+        }
+    }
+}
+
+/// The owner of a table: its writer. Its memory begins with the root record.
+pub struct TableOwner<M, L: TableLayout, C> {
+    memory: M,
+    blocks: BlockAllocator,
+    root: RootCopy,
+    area_class: SizeClass,
+    notes: L::Notes,
+    options: OwnerOptions,
+    keys: u64,
+    incarnation: u16,
+    image: Vec<u8>,
+    scratch: Vec<u8>,
+    check: std::marker::PhantomData<C>,
+}
+
+impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
+    /// Makes an empty table in all of the memory.
+    ///
+    /// # Errors
+    /// If the memory is too short for the keys of the options.
+    pub fn create(memory: M, options: OwnerOptions) -> Result<Self, OwnerError> {
+        let len_bytes = memory.len_bytes().min(Location::MAX_OFFSET);
+        let mut blocks = BlockAllocator::new(ROOT_BYTES..len_bytes, options.allocator);
+        let (shape, area_class) = allocate_area::<M, L>(&memory, &mut blocks, options.keys)?;
+        let root = RootCopy { sequence: 1 << 32, shape, salt: options.salt };
+        root.store(&memory, 0, L::CODE, C::CODE);
+        Ok(TableOwner {
+            memory,
+            blocks,
+            root,
+            area_class,
+            notes: L::Notes::default(),
+            options,
+            keys: 0,
+            incarnation: 0,
+            image: Vec::new(),
+            scratch: Vec::new(),
+            check: std::marker::PhantomData,
+        })
+    }
+
+    /// Tells the time, which decides when freed memory is used again. Without it, none is.
+    pub fn set_now(&mut self, now_ns: u64) {
+        self.blocks.set_now(now_ns);
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> u64 {
+        self.keys
+    }
+
+    /// True without keys.
+    pub fn is_empty(&self) -> bool {
+        self.keys == 0
+    }
+
+    /// The root record.
+    pub fn root(&self) -> RootCopy {
+        self.root
+    }
+
+    /// The blocks of its memory: how much is in use.
+    pub fn blocks(&self) -> &BlockAllocator {
+        &self.blocks
+    }
+
+    /// Gives a key a value.
+    ///
+    /// # Errors
+    /// If there is no room, the key or the value is too long, or a peer has the lock of the object.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<PutOutcome, OwnerError> {
+        check_lengths(key, value)?;
+        match self.find(key)? {
+            Some(found) => self.update(&found, key, value).map(PutOutcome::Updated),
+            None => self.insert(key, value).map(PutOutcome::Inserted),
+        }
+    }
+
+    /// Gives a key a value, if its object has this first word now; `None` means that the key must be absent.
+    ///
+    /// # Errors
+    /// As [`put`](TableOwner::put), and if the object is another one.
+    pub fn compare_and_put(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expected: Option<ObjectHeader>,
+    ) -> Result<PutOutcome, OwnerError> {
+        check_lengths(key, value)?;
+        let found = self.find(key)?;
+        let present = found.as_ref().map(|found| found.header);
+        match found {
+            _ if present.map(|header| header.held_by(0)) != expected.map(|header| header.held_by(0)) => {
+                Err(OwnerError::OtherVersion(present))
+            }
+            Some(found) => self.update(&found, key, value).map(PutOutcome::Updated),
+            None => self.insert(key, value).map(PutOutcome::Inserted),
+        }
+    }
+
+    /// Deletes a key. Returns false if it was absent.
+    ///
+    /// # Errors
+    /// If a peer has the lock of the object.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, OwnerError> {
+        let Some(found) = self.find(key)? else { return Ok(false) };
+        must_be_unlocked(&found)?;
+        self.kill(&found)?;
+        L::clear(&self.memory, found.slot_at);
+        self.blocks.free(found.location.offset(), found.location.class());
+        self.keys -= 1;
+        Ok(true)
+    }
+
+    /// The value and the first word of a key's object, read by the owner itself.
+    ///
+    /// # Errors
+    /// If a peer has broken the index.
+    pub fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<ObjectHeader>, OwnerError> {
+        value.clear();
+        let Some(found) = self.find(key)? else { return Ok(None) };
+        let (at, from) = (found.location.offset(), key.len() as u64);
+        C::copy_content(&self.memory, at, from, value, found.value_bytes);
+        Ok(Some(found.header))
+    }
+
+    /// Gives an object a new value whose lock a writer holds that is gone, and unlocks it. `held` is the word that the
+    /// caller has judged: the writer's lease has ended, and its right to write was revoked before.
+    ///
+    /// # Errors
+    /// If the object has another first word by now, or is absent.
+    pub fn break_lock(&mut self, key: &[u8], held: ObjectHeader, value: &[u8]) -> Result<ObjectHeader, OwnerError> {
+        check_lengths(key, value)?;
+        let found = self.find(key)?.ok_or(OwnerError::OtherVersion(None))?;
+        if found.header != held || held.holder() == 0 {
+            return Err(OwnerError::OtherVersion(Some(found.header)));
+        }
+        // The writer may have left any bytes, lengths included: the key is the caller's.
+        self.replace(&found, key, value)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<ObjectHeader, OwnerError> {
+        let (location, pending) = self.write_pending(key, value, 0)?;
+        if let Err(error) = self.fill_slot(L::tag(self.root.salt, key), location) {
+            self.blocks.free(location.offset(), location.class());
+            return Err(error);
+        }
+        let live = pending.with_state(ObjectState::Live);
+        self.memory.store(location.offset(), live.word());
+        self.keys += 1;
+        Ok(live)
+    }
+
+    fn update(&mut self, found: &find::OwnObject, key: &[u8], value: &[u8]) -> Result<ObjectHeader, OwnerError> {
+        must_be_unlocked(found)?;
+        let object_bytes = C::object_bytes(key.len() as u64, value.len() as u64);
+        let class = found.location.class();
+        let fits = object_bytes <= class.bytes() && SizeClass::of(object_bytes) == Some(class);
+        if !fits || object_bytes > self.options.in_place_bytes {
+            return self.replace(found, key, value);
+        }
+        let at = found.location.offset();
+        self.swap_header(found, found.header.held_by(OWNER))?;
+        let next = found.header.next();
+        C::encode(Seal::new(self.root.salt, at), next, key, value, &mut self.image);
+        C::store_body(&self.memory, at, &self.image);
+        self.memory.store(at, next.word());
+        Ok(next)
+    }
+
+    /// Writes another object, and leads the slot to it.
+    fn replace(&mut self, found: &find::OwnObject, key: &[u8], value: &[u8]) -> Result<ObjectHeader, OwnerError> {
+        let (location, pending) = self.write_pending(key, value, found.header.version().wrapping_add(1))?;
+        if let Err(error) = self.kill(found) {
+            self.blocks.free(location.offset(), location.class());
+            return Err(error);
+        }
+        let live = pending.with_state(ObjectState::Live);
+        self.memory.store(location.offset(), live.word());
+        L::relocate(&self.memory, found.slot_at, L::tag(self.root.salt, key), location);
+        self.blocks.free(found.location.offset(), found.location.class());
+        Ok(live)
+    }
+
+    /// Writes an object that no reader takes for valid yet.
+    fn write_pending(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        version: u32,
+    ) -> Result<(Location, ObjectHeader), OwnerError> {
+        let object_bytes = C::object_bytes(key.len() as u64, value.len() as u64);
+        let class = SizeClass::of(object_bytes).ok_or(OwnerError::ValueTooLong(value.len()))?;
+        let at = self.blocks.allocate(class)?;
+        self.incarnation = self.incarnation.wrapping_add(1);
+        let location = Location::new(at, class, self.incarnation);
+        let pending = ObjectHeader::new(ObjectState::Pending, location.incarnation(), version);
+        self.memory.store(at, pending.word());
+        C::encode(Seal::new(self.root.salt, at), pending, key, value, &mut self.image);
+        C::store_body(&self.memory, at, &self.image);
+        Ok((location, pending))
+    }
+
+    /// Makes an object dead, if its first word is still the one that was found.
+    fn kill(&mut self, found: &find::OwnObject) -> Result<(), OwnerError> {
+        self.swap_header(found, found.header.held_by(0).with_state(ObjectState::Dead))
+    }
+
+    fn swap_header(&mut self, found: &find::OwnObject, to: ObjectHeader) -> Result<(), OwnerError> {
+        let before = self.memory.compare_swap(found.location.offset(), found.header.word(), to.word());
+        match ObjectHeader::from_word(before) {
+            before if before == found.header => Ok(()),
+            before if before.holder() != 0 => Err(OwnerError::Locked(before)),
+            before => Err(OwnerError::OtherVersion(Some(before))),
+        }
+    }
+}
+
+/// The owner never takes a lock that a peer has.
+fn must_be_unlocked(found: &find::OwnObject) -> Result<(), OwnerError> {
+    if found.header.holder() == 0 { Ok(()) } else { Err(OwnerError::Locked(found.header)) }
+}
+
+fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), OwnerError> {
+    match (key.len(), value.len()) {
+        (long, _) if long > MAX_KEY_BYTES => Err(OwnerError::KeyTooLong(long)),
+        (_, long) if long > MAX_VALUE_BYTES => Err(OwnerError::ValueTooLong(long)),
+        _ => Ok(()),
+    }
+}
+
+/// Zeroed slots for so many keys.
+fn allocate_area<M: WordMemory, L: TableLayout>(
+    memory: &M,
+    blocks: &mut BlockAllocator,
+    keys: u64,
+) -> Result<(TableShape, SizeClass), OwnerError> {
+    let shape = L::shape(keys);
+    let area_bytes = L::area_bytes(&shape);
+    let class = SizeClass::of(area_bytes).ok_or(OwnerError::TooShort(area_bytes))?;
+    let area = blocks.allocate(class)?;
+    let zeros = [0; 4096];
+    for at in (0..area_bytes).step_by(zeros.len()) {
+        memory.copy_in(area + at, &zeros[..(area_bytes - at).min(4096) as usize]);
+    }
+    Ok((TableShape { area, ..shape }, class))
+}

@@ -1,0 +1,180 @@
+//! Planted bugs: mistakes that an implementation could make. The checks must find each of them.
+
+use crate::memory::{WordMemory, word_at};
+use crate::object::{Crc64, ObjectHeader, ObjectState, OpenObject, ReadGrain, Seal, TornCheck, Unopened};
+use crate::sim::story::Story;
+use crate::sim::timeline::WordStore;
+
+/// A mistake in the writer's order of stores, or in the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// The writer does not count the moves of slots.
+    UncountedMoves,
+    /// The writer makes replaced and deleted objects dead much later.
+    LateDeaths,
+    /// The writer leads to the new area before it has filled it.
+    EarlyRoots,
+    /// The reader compares the root record with itself.
+    OldRoots,
+}
+
+impl Plant {
+    /// All.
+    pub const ALL: [Plant; 4] = [Plant::UncountedMoves, Plant::LateDeaths, Plant::EarlyRoots, Plant::OldRoots];
+
+    /// Changes the order of a story's stores.
+    pub(crate) fn spoil(self, story: &mut Story) {
+        match self {
+            Plant::UncountedMoves => forget_moves(story),
+            Plant::LateDeaths => (0..story.operations.len()).for_each(|number| delay_death(story, number)),
+            Plant::EarlyRoots => {
+                story.operations.iter().for_each(|done| hurry_root(&mut story.stores[done.begin..done.end]))
+            }
+            Plant::OldRoots => {}
+        }
+    }
+}
+
+/// Keeps the epoch in the first word of the root record, and no moves.
+fn forget_moves(story: &mut Story) {
+    story.stores.iter_mut().filter(|store| store.at == 0).for_each(|store| store.word &= !0xffff_ffff);
+}
+
+/// True for the first word of an object in that state, without a lock.
+fn is_header(store: &WordStore, state: ObjectState) -> bool {
+    let header = ObjectHeader::from_word(store.word);
+    let is_plausible =
+        store.at > 64 && store.at.is_multiple_of(64) && header.incarnation() != 0 && header.holder() == 0;
+    is_plausible && header.state() == state && header.version() < 1 << 16
+}
+
+/// Moves the store that makes an object dead behind many later ones.
+fn delay_death(story: &mut Story, number: usize) {
+    let (begin, end) = (story.operations[number].begin, story.operations[number].end);
+    let Some(death) = story.stores[begin..end].iter().rposition(|store| is_header(store, ObjectState::Dead)) else {
+        return;
+    };
+    let (from, to) = (begin + death, (begin + death + 100).min(story.stores.len()));
+    let store = story.stores[from];
+    story.stores.insert(to, store);
+    for operation in story.operations.iter_mut().filter(|operation| operation.end >= to) {
+        operation.end += 1;
+        operation.begin += usize::from(operation.begin >= to);
+    }
+    // In its old place the object stays what it was.
+    let before = story.stores[..from].iter().rfind(|earlier| earlier.at == store.at).copied();
+    story.stores[from] = before.unwrap_or(store);
+}
+
+/// Moves the nine words of a new root record to the begin of the operation.
+fn hurry_root(stores: &mut [WordStore]) {
+    let root = stores.iter().rposition(|store| store.at == 0 && store.word & 0xffff_ffff == 0);
+    if let Some(root) = root {
+        stores[..=root].rotate_right(9.min(root + 1));
+    }
+}
+
+/// A planted check: versions at both ends of an object, and nothing between. It relies on READs that copy in ascending order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BothEnds;
+
+impl TornCheck for BothEnds {
+    const CODE: u8 = 99;
+    const NAME: &'static str = "both-ends";
+    const NEEDS: ReadGrain = ReadGrain::Word;
+    const PEERS_MAY_WRITE: bool = false;
+
+    fn object_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
+        Crc64::object_bytes(key_bytes, value_bytes).next_multiple_of(8) + 8
+    }
+
+    fn encode(seal: Seal, header: ObjectHeader, key: &[u8], value: &[u8], image: &mut Vec<u8>) {
+        Crc64::encode(seal, header, key, value, image);
+        image.resize(image.len().next_multiple_of(8), 0);
+        image.extend_from_slice(&seal.over(header.covered()).to_le_bytes());
+    }
+
+    fn store_body<M: WordMemory>(memory: &M, at: u64, image: &[u8]) {
+        let tail = image.len() - 8;
+        memory.store(at + tail as u64, 0);
+        memory.copy_in(at + 8, &image[8..tail]);
+        memory.store(at + tail as u64, word_at(image, tail));
+    }
+
+    fn open(seal: Seal, bytes: &[u8], scratch: &mut Vec<u8>) -> Result<OpenObject, Unopened> {
+        let header = ObjectHeader::from_word(word_at(bytes, 0));
+        let lengths = word_at(bytes, 16);
+        let (key_bytes, value_bytes) = ((lengths >> 32) as usize, (lengths & 0xffff_ffff) as usize);
+        match Crc64::open(seal, bytes, scratch) {
+            Err(Unopened::Torn) if key_bytes <= 1 << 16 && value_bytes <= 1 << 20 => {}
+            Ok(_) => {}
+            other => return other,
+        }
+        let tail = BothEnds::object_bytes(key_bytes as u64, value_bytes as u64) as usize - 8;
+        match word_at(bytes, tail) == seal.over(header.covered()) {
+            true => {
+                Ok(OpenObject { header, key: 24..24 + key_bytes, value: 24 + key_bytes..24 + key_bytes + value_bytes })
+            }
+            false => Err(Unopened::Torn),
+        }
+    }
+
+    fn content<'a>(bytes: &'a [u8], _: &'a [u8]) -> &'a [u8] {
+        bytes
+    }
+
+    fn lengths<M: WordMemory>(memory: &M, at: u64, block_bytes: u64) -> Option<(u64, u64)> {
+        Crc64::lengths(memory, at, block_bytes)
+    }
+
+    fn copy_content<M: WordMemory>(memory: &M, at: u64, from: u64, out: &mut Vec<u8>, len_bytes: u64) {
+        Crc64::copy_content(memory, at, from, out, len_bytes);
+    }
+}
+
+/// A planted check: none. Any bytes are an object.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unchecked;
+
+impl TornCheck for Unchecked {
+    const CODE: u8 = 98;
+    const NAME: &'static str = "unchecked";
+    const NEEDS: ReadGrain = ReadGrain::Word;
+    const PEERS_MAY_WRITE: bool = false;
+
+    fn object_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
+        Crc64::object_bytes(key_bytes, value_bytes)
+    }
+
+    fn encode(seal: Seal, header: ObjectHeader, key: &[u8], value: &[u8], image: &mut Vec<u8>) {
+        Crc64::encode(seal, header, key, value, image);
+    }
+
+    fn store_body<M: WordMemory>(memory: &M, at: u64, image: &[u8]) {
+        Crc64::store_body(memory, at, image);
+    }
+
+    fn open(seal: Seal, bytes: &[u8], scratch: &mut Vec<u8>) -> Result<OpenObject, Unopened> {
+        let lengths = word_at(bytes, 16);
+        let (key_bytes, value_bytes) = ((lengths >> 32) as usize, (lengths & 0xffff_ffff) as usize);
+        let header = ObjectHeader::from_word(word_at(bytes, 0));
+        match Crc64::open(seal, bytes, scratch) {
+            Err(Unopened::Torn) if 24 + key_bytes + value_bytes <= bytes.len() => {
+                Ok(OpenObject { header, key: 24..24 + key_bytes, value: 24 + key_bytes..24 + key_bytes + value_bytes })
+            }
+            other => other,
+        }
+    }
+
+    fn content<'a>(bytes: &'a [u8], _: &'a [u8]) -> &'a [u8] {
+        bytes
+    }
+
+    fn lengths<M: WordMemory>(memory: &M, at: u64, block_bytes: u64) -> Option<(u64, u64)> {
+        Crc64::lengths(memory, at, block_bytes)
+    }
+
+    fn copy_content<M: WordMemory>(memory: &M, at: u64, from: u64, out: &mut Vec<u8>, len_bytes: u64) {
+        Crc64::copy_content(memory, at, from, out, len_bytes);
+    }
+}
