@@ -199,6 +199,43 @@ fn a_server_that_stood_still_does_not_run_expired_requests() {
     });
 }
 
+/// A server that stands for longer than the deadlines, and a client that does not look meanwhile, so it withdraws nothing.
+fn stop_a_server_shortly(way: Way, server: &TestProcess, client: &mut Client, round: u64) {
+    client.call(ECHO, b"deadlines are in use", PATIENCE).unwrap();
+    server.stop();
+    let mut numbers = start_some(client, round << 32, Duration::from_millis(20)).len();
+    assert!(numbers > 0, "{way}: no call was sent to a server that stands");
+    std::thread::sleep(Duration::from_millis(60));
+    server.go_on();
+    let start = Instant::now();
+    while numbers > 0 {
+        client.poll(|_, reply| {
+            assert_eq!(reply.map(<[u8]>::len).unwrap_err().code(), Code::DeadlineExceeded, "{way}");
+            numbers -= 1;
+        });
+        assert!(start.elapsed() < PATIENCE, "{way}: {numbers} calls have no end");
+    }
+    testkit::wait_until("the slots come back", || {
+        client.poll(|id, _| panic!("{way}: {id:?} has ended twice"));
+        client.outstanding() == 0
+    });
+}
+
+#[test]
+fn a_short_stop_runs_no_expired_request() {
+    with_hub("a_short_stop_runs_no_expired_request", || {
+        for way in Way::ALL {
+            Journal::clear();
+            let server = TestProcess::server();
+            let mut client = connected(way);
+            for round in 0..5 {
+                stop_a_server_shortly(way, &server, &mut client, round);
+            }
+            assert_eq!(Journal::count(), 0, "{way}: expired requests ran");
+        }
+    });
+}
+
 #[test]
 fn a_client_that_stands_still_delays_nobody() {
     with_hub("a_client_that_stands_still_delays_nobody", || {

@@ -18,6 +18,7 @@ mod tests;
 #[cfg(feature = "tracing")]
 mod trace_parent;
 
+pub(crate) use call::ObservedCall;
 pub(crate) use client::ClientObserver;
 pub(crate) use counts::{ServerEvent, count, session_begins, session_ends};
 #[cfg(feature = "tracing")]

@@ -15,6 +15,7 @@ mod running;
 mod serving;
 mod sessions;
 mod stall;
+mod waiting;
 mod worker;
 
 pub use executor::Spawn;

@@ -1,6 +1,7 @@
 //! From a request to its handler, and from the handler to the reply.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use crate::observe::{ObservedAnswer, ServerObserver};
 use crate::server::executor::Executors;
 use crate::server::inbox::{SessionKey, ToWorker, WorkerInbox};
 use crate::server::sessions::PeerRef;
+use crate::server::waiting::WaitingRequest;
 use crate::service::Method;
 use crate::service::{Answer, BoxFuture, DirectHandler, FutureHandler, Handler, Router, RunOn};
 use crate::session::{Arrived, Body, CallId, ServerSession};
@@ -24,7 +26,7 @@ type SessionRequest = Arrived<<VerbsLink as crate::link::SessionLink>::Bytes>;
 
 /// The parts of a worker that handlers need.
 pub(crate) struct Serving {
-    pub(crate) router: std::sync::Arc<Router>,
+    pub(crate) router: Arc<Router>,
     pub(crate) executors: Executors,
     pub(crate) inbox: WorkerInbox,
     /// The reply of a short handler, before it is sent.
@@ -48,12 +50,12 @@ impl Serving {
         match self.router.find(request.method) {
             None => session.refuse(id, Code::Unimplemented, "the server has no such method", now),
             Some((method, Handler::Direct(handler))) => {
-                let handler = std::sync::Arc::clone(handler);
+                let handler = Arc::clone(handler);
                 self.run_direct(session, (method, &*handler), request, now);
             }
             Some((method, Handler::Future(run_on, handler))) => {
-                let (run_on, handler) = (*run_on, std::sync::Arc::clone(handler));
-                self.run_future(from, session, run_on, (method, &*handler), request, now);
+                let (run_on, handler) = (*run_on, Arc::clone(handler));
+                self.run_future(from, session, run_on, (method, &handler), request, (now, late));
             }
         }
     }
@@ -94,9 +96,9 @@ impl Serving {
         (key, peer): (SessionKey, PeerRef<'_>),
         session: &mut Session,
         run_on: RunOn,
-        (method, handler): (Method, &FutureHandler),
+        (method, handler): (Method, &Arc<FutureHandler>),
         request: SessionRequest,
-        now: Instant,
+        (now, late): (Instant, Instant),
     ) {
         let Arrived { id, flags, deadline, body, .. } = request;
         let body = match body {
@@ -114,22 +116,26 @@ impl Serving {
         let call = self.observer.begin(method, &metadata);
         let mut request = Request::from_parts(body.slice(start..), metadata, deadline);
         request.set_peer(peer.cloned());
+        let report = OutcomeReport { key, id, inbox: Some(self.inbox.clone()), has_begun: run_on == RunOn::Poller };
+        if run_on != RunOn::Poller {
+            let withdrawn = session.withdrawn(id.slot);
+            // The time that is left runs on from now, whenever the request has arrived.
+            let deadline = deadline.map(|deadline| Instant::now() + deadline.saturating_duration_since(late));
+            let waiting = WaitingRequest { id, handler: Arc::clone(handler), request, call, withdrawn, deadline };
+            return self.executors.run(run_on, report.of_waiting(waiting));
+        }
         let made = call.within(|| catch_unwind(AssertUnwindSafe(|| handler(request))));
         let Ok(future) = made else {
             call.end(Code::Internal);
             return reply_error(session, id, &panicked(), now);
         };
         let mut future = ObservedAnswer::of(future, call);
-        if run_on == RunOn::Poller {
-            let first =
-                catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(Waker::noop()))));
-            match first {
-                Ok(Poll::Pending) => {}
-                Ok(Poll::Ready(answer)) => return self.reply_answer(session, id, answer, now),
-                Err(_) => return reply_error(session, id, &panicked(), now),
-            }
+        let first = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(Waker::noop()))));
+        match first {
+            Ok(Poll::Pending) => self.executors.run(run_on, report.of_begun(future)),
+            Ok(Poll::Ready(answer)) => self.reply_answer(session, id, answer, now),
+            Err(_) => reply_error(session, id, &panicked(), now),
         }
-        self.executors.run(run_on, report(future, key, id, self.inbox.clone()));
     }
 
     /// Sends the outcome of a handler.
@@ -152,33 +158,42 @@ impl Serving {
     }
 }
 
-/// A future that tells the worker the outcome of a handler, also if that panics or is dropped.
-fn report(handler: BoxFuture<Answer>, key: SessionKey, id: CallId, inbox: WorkerInbox) -> BoxFuture<()> {
-    let mut unanswered = Unanswered { key, id, inbox: Some(inbox) };
-    Box::pin(async move {
-        let answer = handler.await;
-        unanswered.answer(answer);
-    })
-}
-
-/// A request whose handler runs elsewhere. If that ends without an answer, this is the answer.
-struct Unanswered {
+/// Tells the worker the outcome of a handler that runs elsewhere, also if that panics or is dropped.
+struct OutcomeReport {
     key: SessionKey,
     id: CallId,
     inbox: Option<WorkerInbox>,
+    has_begun: bool,
 }
 
-impl Unanswered {
-    fn answer(&mut self, answer: Answer) {
+impl OutcomeReport {
+    /// Of a handler that has not begun.
+    fn of_waiting(mut self, waiting: WaitingRequest) -> BoxFuture<()> {
+        Box::pin(async move {
+            self.has_begun = true;
+            match waiting.begin(Instant::now()) {
+                Ok(handler) => self.tell(ToWorker::Reply(self.key, self.id, handler.await)),
+                Err(deadline) => self.tell(ToWorker::Pointless(self.key, self.id, deadline)),
+            }
+        })
+    }
+
+    /// Of a handler that has begun.
+    fn of_begun(mut self, handler: BoxFuture<Answer>) -> BoxFuture<()> {
+        Box::pin(async move { self.tell(ToWorker::Reply(self.key, self.id, handler.await)) })
+    }
+
+    fn tell(&mut self, outcome: ToWorker) {
         if let Some(inbox) = self.inbox.take() {
-            inbox.send(ToWorker::Reply(self.key, self.id, answer));
+            inbox.send(outcome);
         }
     }
 }
 
-impl Drop for Unanswered {
+impl Drop for OutcomeReport {
     fn drop(&mut self) {
-        self.answer(Err(panicked()));
+        let executed = if self.has_begun { Executed::Yes } else { Executed::No };
+        self.tell(ToWorker::Reply(self.key, self.id, Err(panicked().with_executed(executed))));
     }
 }
 

@@ -209,7 +209,7 @@ impl ServerWorker {
             if self.watch.is_old(late) {
                 self.take_events(late);
             }
-            let late = late + self.watch.unseen();
+            let late = request.deadline.map_or(late, |_| self.watch.judged_at(now, late));
             if let Some((key, session, peer)) = self.sessions.get_with_peer(index) {
                 self.serving.serve((key, peer), session, request, (now, late));
             }
@@ -236,6 +236,11 @@ impl ServerWorker {
                 Ok(ToWorker::Reply(key, id, answer)) => {
                     if let Some(session) = self.sessions.find(key) {
                         self.serving.reply_answer(session, id, answer, now);
+                    }
+                }
+                Ok(ToWorker::Pointless(key, id, deadline)) => {
+                    if let Some(session) = self.sessions.find(key) {
+                        session.is_pointless(id, deadline, now);
                     }
                 }
                 Ok(ToWorker::Drain) => self.drain(),
@@ -391,6 +396,7 @@ impl ServerWorker {
         } else {
             SLEEP
         };
+        let longest = self.watch.before_sleep(longest);
         if self.port.arm().is_ok() && !self.port.has_event().unwrap_or(true) {
             self.alarm.sleep(self.port.channel().as_fd(), longest);
             while self.port.channel().next_event().is_some() {}

@@ -2,10 +2,12 @@
 
 mod client;
 mod server;
+mod withdrawn;
 
 pub use client::{CallId, NotStarted};
 pub(crate) use client::{ClientSession, Finished, NewCall, ReplyBody};
 pub(crate) use server::{Arrived, ServerSession};
+pub(crate) use withdrawn::Withdrawn;
 
 /// Sizes on which both ends of a session agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

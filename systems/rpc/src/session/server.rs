@@ -7,7 +7,7 @@ use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
 use crate::frame::{FrameHeader, LARGE, RpcKind, large_key, outcome_info};
 use crate::link::{CARRIER_READ, LinkBusy, SessionLink};
-use crate::session::{Body, CallId, SessionLimits};
+use crate::session::{Body, CallId, SessionLimits, Withdrawn};
 
 /// A request for a handler.
 #[derive(Debug)]
@@ -46,8 +46,7 @@ enum ServeState {
 struct ServerSlot<E> {
     number: u32,
     state: ServeState,
-    /// The number of the request that was withdrawn last, whether it has arrived or not.
-    cancelled: Option<u32>,
+    withdrawn: Withdrawn,
     /// The last reply, until it is sent; or until the next request, if it may get lost.
     reply: Option<(FrameHeader, Vec<u8>)>,
     /// The memory of a large reply, until the client has read it.
@@ -75,7 +74,13 @@ pub(crate) struct ServerSession<L: SessionLink> {
 
 impl<L: SessionLink> ServerSession<L> {
     pub(crate) fn new(link: L, carrier: Carrier, limits: SessionLimits) -> ServerSession<L> {
-        let empty = |_| ServerSlot { number: 0, state: ServeState::Idle, cancelled: None, reply: None, exposed: None };
+        let empty = |_| ServerSlot {
+            number: 0,
+            state: ServeState::Idle,
+            withdrawn: Withdrawn::default(),
+            reply: None,
+            exposed: None,
+        };
         ServerSession {
             link,
             carrier,
@@ -183,13 +188,8 @@ impl<L: SessionLink> ServerSession<L> {
             }
             return None;
         }
-        *slot = ServerSlot {
-            number: header.number,
-            state: ServeState::Running,
-            cancelled: slot.cancelled,
-            reply: None,
-            exposed: None,
-        };
+        (slot.number, slot.state) = (header.number, ServeState::Running);
+        (slot.reply, slot.exposed) = (None, None);
         self.unsent.remove(header.slot);
         let id = CallId { slot: header.slot, number: header.number };
         let deadline = (header.info != 0).then(|| now + Duration::from_micros(u64::from(header.info)));
@@ -264,8 +264,7 @@ impl<L: SessionLink> ServerSession<L> {
     /// True if nobody waits for the call any more. Otherwise its handler may run. If the answer is true, the caller
     /// is told that it did not.
     pub(crate) fn is_pointless(&mut self, id: CallId, deadline: Option<Instant>, now: Instant) -> bool {
-        let is_cancelled = self.slots[usize::from(id.slot)].cancelled == Some(id.number);
-        if is_cancelled {
+        if self.slots[usize::from(id.slot)].withdrawn.has(id.number) {
             self.counters.cancelled += 1;
             self.refuse(id, Code::Cancelled, "withdrawn before it was executed", now);
         } else if deadline.is_some_and(|deadline| deadline <= now) {
@@ -275,6 +274,11 @@ impl<L: SessionLink> ServerSession<L> {
             return false;
         }
         true
+    }
+
+    /// The withdrawals of a slot, for a handler that waits for a thread.
+    pub(crate) fn withdrawn(&self, slot: u16) -> Withdrawn {
+        self.slots[usize::from(slot)].withdrawn.clone()
     }
 
     /// Replies that no handler ran.
@@ -376,7 +380,7 @@ impl<L: SessionLink> ServerSession<L> {
         let slot = &mut self.slots[usize::from(header.slot)];
         match header.kind {
             // The message may overtake its request, which lies in memory or is on its way; or come after the reply.
-            RpcKind::Cancel => slot.cancelled = Some(header.number),
+            RpcKind::Cancel => slot.withdrawn.set(header.number),
             RpcKind::Done if slot.number == header.number => slot.exposed = None,
             RpcKind::Done => {}
             _ => self.break_off("the client sent a message of another kind"),
