@@ -111,7 +111,7 @@ impl Default for ServerOptions {
             ring_bytes: 64 << 10,
             max_message_bytes: (8 << 20) + 8192,
             max_sessions: 4096,
-            spin: Duration::from_micros(100),
+            spin: Duration::from_millis(2),
             tuning: VerbsTuning::default(),
         }
     }

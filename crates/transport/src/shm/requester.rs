@@ -163,7 +163,7 @@ impl ShmRequester {
 
     /// Whether the next WQE may begin.
     pub(crate) fn has_work(&self, core: &QpCore) -> bool {
-        self.may_work(core) && core.sq.get(self.cursor.issued()).is_some_and(|wqe| self.may_begin(wqe))
+        self.may_work(core) && core.sq.get(self.cursor.issued()).is_some_and(|wqe| self.may_begin(core, wqe))
     }
 
     /// Works on WQEs until the queue is empty or has to wait.
@@ -190,17 +190,17 @@ impl ShmRequester {
 
     /// Whether a WQE need not wait for those before it.
     #[inline]
-    fn may_begin(&self, wqe: &SendWqe) -> bool {
+    fn may_begin(&self, core: &QpCore, wqe: &SendWqe) -> bool {
         self.cursor.issued() == 0
             || self.cursor.pending == PendingAnswer::Nothing
-                && wqe.op.is_send()
+                && (wqe.op.is_send() || is_one_packet_with_imm(core, wqe))
                 && !wqe.flags.contains(SendFlags::FENCE)
     }
 
     #[inline]
     fn step(&mut self, core: &mut QpCore, ack: u32, host: &mut impl Host) -> StepResult {
         let Some(wqe) = core.sq.get(self.cursor.issued()) else { return StepResult::Wait };
-        if !self.may_begin(wqe) {
+        if !self.may_begin(core, wqe) {
             return StepResult::Wait;
         }
         if core.qp_type == QpType::Uc
@@ -212,6 +212,7 @@ impl ShmRequester {
         let outcome = match wqe.op {
             SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => self.send(core, ack, host),
             SendOp::Write(remote) => self.write(core, remote, host),
+            SendOp::WriteImm(..) if is_one_packet_with_imm(core, wqe) => Err(ShmError::NeedsFrame),
             SendOp::WriteImm(remote, _) => self.write_imm(core, ack, remote, host),
             SendOp::Read(remote) => self.read(core, ack, remote, host),
             SendOp::LocalInvalidate(_) | SendOp::Bind(_) => self.local(core, host),
@@ -312,6 +313,13 @@ impl ShmRequester {
     pub(crate) fn resume_sending(&mut self) {
         self.wait.resume_sending();
     }
+}
+
+/// Whether a request is a WRITE with immediate that would be one packet on the wire. A frame carries it: such a WRITE
+/// changes nothing before there is a receive WQE for it (IB specification 9.7.5.2.8), and follows others at once.
+#[inline]
+fn is_one_packet_with_imm(core: &QpCore, wqe: &SendWqe) -> bool {
+    matches!(wqe.op, SendOp::WriteImm(..)) && !wqe.executed && wqe.len_bytes <= core.mtu()
 }
 
 /// The path of a host that has one.

@@ -57,17 +57,52 @@ fn retries_for_a_receiver_end_as_agreed_or_never() {
 
 #[test]
 fn a_write_that_waits_for_its_notice_is_done_once() {
+    const LEN: usize = 10_000; // More than a packet.
     let mut pair = pair(ShmMode::Direct);
-    let (from, to) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.region(8));
+    let (from, to) = (pair.a.host.memory.filled(&[1; LEN]), pair.b.host.memory.region(LEN));
     pair.a.send(send_wr(1, SendOp::WriteImm(to.remote(0), 1), payload(&from)));
     pair.pump();
     pair.elapse();
     pair.pump();
-    pair.b.host.memory.put(&to, 0, &[2; 8]);
+    pair.b.host.memory.put(&to, 0, &[2; LEN]);
     post_recv(&mut pair, 1, &to);
     pair.run();
     assert_eq!(pair.a.host.take_sent(), successes([1]));
-    assert_eq!((pair.shared.direct_writes.get(), pair.b.host.memory.bytes(&to)), (1, vec![2; 8]));
+    assert_eq!((pair.shared.direct_writes.get(), pair.b.host.memory.bytes(&to)), (1, vec![2; LEN]));
+}
+
+/// IB specification 9.7.5.2.8: an RNR NAK answers the whole packet, and nothing of it is executed. Programs use
+/// receives as permissions to write.
+#[test]
+fn a_write_of_one_packet_changes_nothing_before_there_is_a_receive_for_its_notice() {
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
+        let (from, to) = (pair.a.host.memory.filled(&[1; 8]), pair.b.host.memory.region(8));
+        pair.a.send(send_wr(1, SendOp::WriteImm(to.remote(0), 1), payload(&from)));
+        pair.pump();
+        assert_eq!((pair.b.host.memory.bytes(&to), pair.a.qp.counters().rx_rnr_naks), (vec![0; 8], 1), "{mode:?}");
+        post_recv(&mut pair, 1, &to);
+        pair.run();
+        assert_eq!(pair.b.host.memory.bytes(&to), vec![1; 8]);
+        assert_eq!(pair.a.host.take_sent(), successes([1]));
+    }
+}
+
+#[test]
+fn writes_of_one_packet_with_immediate_data_do_not_wait_for_each_other() {
+    for mode in ShmMode::ALL {
+        let mut pair = pair(mode);
+        let (from, to) = (pair.a.host.memory.filled(&pattern(64, 1)), pair.b.host.memory.region(64));
+        for id in 0..8 {
+            post_recv(&mut pair, id, &to);
+            pair.a.send(send_wr(id, SendOp::WriteImm(to.remote(0), id as u32), payload(&from)));
+        }
+        pair.go(Side::A, true);
+        while pair.deliver(Side::B) {}
+        assert_eq!(pair.b.host.received.len(), 8, "{mode:?}: before any of them is acknowledged");
+        pair.run();
+        assert_eq!(pair.a.host.take_sent(), successes(0..8));
+    }
 }
 
 #[test]
