@@ -46,6 +46,15 @@ impl<'q, T: Outcome> Work<'q, T> {
         self
     }
 
+    /// Another request follows soon, so a small one may wait for it: several then leave with one system call. It leaves
+    /// with the next request that is not marked so, or at the next poll of a completion queue. If neither comes, the
+    /// device sends it within about a millisecond. (`MSG_MORE` of send(2) is the same for sockets.) Peers on this host
+    /// and the system's devices get it at once.
+    pub fn more(mut self) -> Work<'q, T> {
+        self.request.flags |= SendFlags::MORE;
+        self
+    }
+
     /// Causes no completion of its own. It is reported, and its buffers come back, with the next
     /// signaled request of this queue pair that completes, or when it fails. (Of a long run of
     /// unsignaled requests the library signals some.)

@@ -19,6 +19,21 @@ bitflags::bitflags! {
         const SIGNALED = 1 << 1;
         /// Ask for an event at the receiver (SEND and WRITE with immediate).
         const SOLICITED = 1 << 2;
+        /// Another request follows soon: if this one is small, it may wait for that one's doorbell. No flag of
+        /// libibverbs.
+        const MORE = 1 << 31;
+    }
+}
+
+impl SendFlags {
+    /// The flags of `enum ibv_send_flags` that are known here.
+    pub fn from_verbs(bits: u32) -> SendFlags {
+        SendFlags::from_bits_truncate(bits) - SendFlags::MORE
+    }
+
+    /// The flags as `enum ibv_send_flags` has them.
+    pub fn verbs_bits(self) -> u32 {
+        (self - SendFlags::MORE).bits()
     }
 }
 

@@ -175,7 +175,7 @@ pub(crate) unsafe fn post(qp: NonNull<ibv_qp_ex>, wr: &SendWr) -> Result<(), Err
         let begin = |qp: *mut ibv_qp_ex| {
             start(qp);
             (*qp).wr_id = wr.wr_id;
-            (*qp).wr_flags = wr.flags.bits();
+            (*qp).wr_flags = wr.flags.verbs_bits();
         };
         match &wr.op {
             SendOp::AtomicWrite(at) => {

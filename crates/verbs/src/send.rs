@@ -148,7 +148,7 @@ impl SendChain {
     fn push(&mut self, wr: &SendWr, pd: &Pd) -> Result<Pushed, Error> {
         let mut c = ibv_send_wr::zeroed();
         c.wr_id = wr.wr_id;
-        c.send_flags = wr.flags.bits();
+        c.send_flags = wr.flags.verbs_bits();
         if let SendOp::Bind(bind) = &wr.op {
             // SAFETY: the domain's table names windows that exist, since their owners keep them while they bind them.
             let is_type_1 = pd.window(bind.window).is_some_and(|mw| unsafe { mw.as_ref() }.r#type == TYPE_1);
@@ -286,7 +286,7 @@ fn bind_info(bind: &BindMw, pd: &Pd) -> Result<ibv_mw_bind_info, Error> {
 /// A queue pair that exists.
 unsafe fn bind_by_call(qp: *mut ibv_qp, pd: &Pd, wr: &SendWr, bind: &BindMw) -> Result<(), Error> {
     let mw = pd.window(bind.window).ok_or(Error::Invalid("the window is of another protection domain"))?;
-    let mut c = ibv_mw_bind { wr_id: wr.wr_id, send_flags: wr.flags.bits(), bind_info: bind_info(bind, pd)? };
+    let mut c = ibv_mw_bind { wr_id: wr.wr_id, send_flags: wr.flags.verbs_bits(), bind_info: bind_info(bind, pd)? };
     // SAFETY: a queue pair that exists, with its context's table of functions; the window's owner keeps it.
     unsafe {
         let bind = (*(*qp).context).ops.bind_mw.ok_or(Error::Invalid("the device has no windows of type 1"))?;

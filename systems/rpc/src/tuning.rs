@@ -6,10 +6,12 @@
 pub struct VerbsTuning {
     /// Every how many requests of a send queue one has a completion of its own: 1 to 64.
     pub signal_every: u32,
+    /// Whether requests that follow each other share a doorbell, and on the wire a system call.
+    pub batch_doorbells: bool,
 }
 
 impl Default for VerbsTuning {
     fn default() -> VerbsTuning {
-        VerbsTuning { signal_every: 16 }
+        VerbsTuning { signal_every: 16, batch_doorbells: true }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use transport::{RecvWr, RemoteAddr, SendWr, WriteAtOnce};
+use transport::{RecvWr, RemoteAddr, SendFlags, SendWr, WriteAtOnce};
 
 use crate::clock;
 use crate::engine::Engine;
 use crate::engine::scratch::{PathScratch, ThreadScratch};
 use crate::error::{Error, PostFailure};
 use crate::path::Staged;
+use crate::qp::doorbells::RungDoorbell;
 use crate::qp::entry::{PathKind, QpCell, QpEntry};
 use crate::qp::host::QpHost;
 
@@ -29,10 +30,11 @@ impl Engine {
         let on_wire = live.path() != PathKind::Shm;
         let (qp, mut host) = live.hosted(&self.services, entry, &mut scratch.path.notices);
         let outstanding = on_wire && qp.awaits_answer();
-        let (mut requests, mut bytes) = (0, 0);
+        let (mut requests, mut bytes, mut more) = (0, 0, false);
         let mut posted = Ok(());
         for wr in wrs {
             bytes += if on_wire { wr.payload.len_bytes() } else { 0 };
+            more = wr.flags.contains(SendFlags::MORE);
             if let Err(error) = qp.post_send(wr, &mut host) {
                 posted = Err(PostFailure { index: requests, error: error.into() });
                 break;
@@ -40,7 +42,7 @@ impl Engine {
             requests += 1;
         }
         if on_wire {
-            let rung = (outstanding, requests as u32, bytes);
+            let rung = RungDoorbell { outstanding, more, requests: requests as u32, bytes };
             if self.ring_doorbell(entry, &mut cell, rung, scratch) {
                 drop(cell);
                 self.send_many_deferred(&mut scratch.path);
@@ -77,20 +79,19 @@ impl Engine {
         }
     }
 
-    /// Stages packets for a doorbell with this many requests and bytes, or defers it if it can wait for the next. True
-    /// if it was deferred.
+    /// Stages packets for a doorbell, or defers it if it can wait for the next. True if it was deferred.
     #[inline]
     fn ring_doorbell(
         &self,
         entry: &Arc<QpEntry>,
         cell: &mut QpCell,
-        (outstanding, requests, bytes): (bool, u32, u64),
+        rung: RungDoorbell,
         scratch: &mut ThreadScratch,
     ) -> bool {
         let now = clock::now();
         scratch.doorbells.ring(now, self.activity.empty_polls());
-        let fills_one = cell.doorbells.ring(outstanding, requests, bytes);
-        let can_wait = fills_one || cell.doorbells.is_one_of_many(scratch.doorbells.count);
+        let may_wait = cell.doorbells.ring(rung);
+        let can_wait = may_wait || cell.doorbells.is_one_of_many(scratch.doorbells.count);
         if can_wait && !self.schedule.background.is_blocked() {
             self.schedule.defer_requests(entry);
             return true;

@@ -64,7 +64,7 @@ pub(crate) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: 
         let present = unsafe { (*mw).rkey };
         let next = next_key(present);
         let op = SendOp::Bind(binding(present, next, &bind.bind_info)?);
-        let flags = SendFlags::from_bits_truncate(bind.send_flags & !IBV_SEND_INLINE);
+        let flags = SendFlags::from_verbs(bind.send_flags & !IBV_SEND_INLINE);
         let wr = SendWr { wr_id: bind.wr_id, op, flags, ..blank() };
         own.qp.post_send([wr]).map_err(|failure| Errno::from(failure.error))?;
         // SAFETY: an existing window; the verb gives the window its new key.

@@ -193,7 +193,7 @@ fn send_wr(own: &QpOwn, wr: &ibv_send_wr, last_bind: &mut LastBind) -> Result<Se
     Ok(SendWr {
         wr_id: wr.wr_id,
         op,
-        flags: SendFlags::from_bits_truncate(wr.send_flags),
+        flags: SendFlags::from_verbs(wr.send_flags),
         payload,
         datagram: match wr_is_datagram(own) && names_address(wr.opcode) {
             // SAFETY: a SEND of UD has that member of the union.

@@ -131,7 +131,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: Result<SendOp, Errno>) {
         let (Some((_, list)), wr_id, flags) = (unsafe { (building(qp), (*qp).wr_id, (*qp).wr_flags) }) else { return };
         match op {
             Ok(op) => {
-                let flags = SendFlags::from_bits_truncate(flags);
+                let flags = SendFlags::from_verbs(flags);
                 list.requests.push(SendWr { wr_id, op, flags, ..mw::blank() });
             }
             Err(error) => list.error = Some(error),

@@ -104,7 +104,8 @@ impl Client {
         self.session.outstanding()
     }
 
-    /// Sends a request. Its bytes may be used again at once.
+    /// Sends a request. Its bytes may be used again at once. While other calls are outstanding, it may wait for further
+    /// requests or the next [`poll`](Client::poll), for about a millisecond at most.
     ///
     /// # Errors
     /// [`NotStarted::Full`] if there are as many calls as the session may have: poll, then try again.
@@ -122,6 +123,8 @@ impl Client {
     ) -> Result<CallId, NotStarted> {
         let now = if deadline.is_some() { Instant::now() } else { self.checked };
         let call = NewCall { method: method.number(), flags, deadline, body };
+        let follows = self.session.outstanding() > 0;
+        self.session.link().set_more(follows);
         let started = self.session.start(&call, now);
         if let Ok(id) = started {
             self.stats.started += 1;
@@ -236,7 +239,7 @@ impl Client {
     /// The next call that has ended.
     pub(crate) fn next(&mut self) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
         self.looks += 1;
-        if self.looks >= LOOKS || self.session.carrier().wakes() {
+        if self.looks >= LOOKS || self.session.carrier().wakes() || self.port.is_unrung() {
             self.looks = 0;
             self.drive();
         }

@@ -30,6 +30,8 @@ const HOUSEKEEPING: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 8;
 /// Requests that are taken from one session before the others have their turn.
 const TURN: usize = 32;
+/// The time for which replies may wait for others while handlers run.
+const HOLD: Duration = Duration::from_micros(20);
 /// Naps of a thread that polls memory, from the first to the longest.
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 /// Messages of a connection that are kept until the connection manager reports it.
@@ -106,7 +108,7 @@ impl ServerWorker {
         while !self.stopped {
             looks += 1;
             let mut progress = self.serve_polled(now);
-            if looks >= LOOKS || !self.sessions.poll_memory() {
+            if looks >= LOOKS || !self.sessions.poll_memory() || self.port.is_unrung() {
                 looks = 0;
                 now = Instant::now();
                 progress |= self.serve_events(now);
@@ -205,7 +207,10 @@ impl ServerWorker {
             && let Some(request) = self.sessions.get(index).and_then(|(_, session)| session.next(now))
         {
             served += 1;
-            let late = request.deadline.map_or(now, |_| Instant::now());
+            let late = if request.deadline.is_some() || self.port.is_unrung() { Instant::now() } else { now };
+            if self.port.is_unrung() && late.saturating_duration_since(now) >= HOLD {
+                self.stopped |= self.port.ring().is_err();
+            }
             if self.watch.is_old(late) {
                 self.take_events(late);
             }
@@ -218,6 +223,7 @@ impl ServerWorker {
             return false;
         };
         let is_over = session.ended().is_some();
+        session.link().set_more(served > 1);
         if served == TURN {
             self.sessions.make_ready(index);
         }

@@ -32,6 +32,7 @@ pub(crate) struct VerbsLink {
     /// READs that the device has, and their tags.
     reads: Vec<(Ticket, u64)>,
     tuning: VerbsTuning,
+    more: bool,
 }
 
 /// The peer's memory for this session.
@@ -71,9 +72,9 @@ impl PostedSends {
     }
 
     /// Notes a request; returns whether it is to have a completion of its own.
-    fn signals(&mut self, tuning: &VerbsTuning) -> bool {
+    fn signals(&mut self, signal_every: u32) -> bool {
         self.unsignaled += 1;
-        let signals = self.unsignaled >= tuning.signal_every;
+        let signals = self.unsignaled >= signal_every;
         if signals {
             self.unsignaled = 0;
         }
@@ -95,6 +96,7 @@ impl VerbsLink {
             peer: parts.peer,
             reads: Vec::new(),
             tuning,
+            more: false,
         }
     }
 
@@ -139,6 +141,15 @@ impl VerbsLink {
         Some((tag, buffer.map(|buffer| ReadBytes::new(buffer, &self.stores))))
     }
 
+    /// From now on requests may wait for those that follow, until [`Port::ring`](crate::verbs::Port::ring); or no more.
+    pub(crate) fn set_more(&mut self, more: bool) {
+        self.more = more;
+    }
+
+    fn hints(&self) -> PostHints {
+        PostHints { signal_every: self.tuning.signal_every, more: self.more && self.tuning.batch_doorbells }
+    }
+
     /// Writes while we wait, if the peer is on this host and has nothing under way.
     fn write_now(&self, parts: &[&[u8]], len_bytes: usize, key: &RemoteKey) -> bool {
         let (mut bytes, mut at) = ([0; NOW_BYTES], 0);
@@ -170,14 +181,14 @@ impl VerbsLink {
         imm: Option<u32>,
         block: Option<Block>,
     ) -> Result<(), LinkBusy> {
-        let stores = &self.stores;
+        let (stores, hints) = (&self.stores, self.hints());
         let posted = match (&mut self.uc, imm) {
             (Some((uc, posted)), _) => {
                 let work = uc.write(bytes, key);
-                post(work, posted, block, &self.tuning)
+                post(work, posted, block, hints)
             }
-            (None, None) => post(self.qp.write(bytes, key), &mut self.rc, block, &self.tuning),
-            (None, Some(imm)) => post(self.qp.write_with_imm(bytes, key, imm), &mut self.rc, block, &self.tuning),
+            (None, None) => post(self.qp.write(bytes, key), &mut self.rc, block, hints),
+            (None, Some(imm)) => post(self.qp.write_with_imm(bytes, key, imm), &mut self.rc, block, hints),
         };
         posted.map(|_| ()).map_err(|lost| {
             block.into_iter().for_each(|block| stores.unstage(block));
@@ -187,16 +198,25 @@ impl VerbsLink {
     }
 }
 
+/// The manner of posting a request.
+#[derive(Clone, Copy)]
+struct PostHints {
+    signal_every: u32,
+    more: bool,
+}
+
 /// Posts a request; gives its buffers back if the device does not take it.
 fn post<T: longarm::Outcome>(
     work: Work<'_, T>,
     posted: &mut PostedSends,
     block: Option<Block>,
-    tuning: &VerbsTuning,
+    hints: PostHints,
 ) -> Result<Ticket, Vec<Buffer>> {
-    let result = if posted.signals(tuning) { work.post() } else { work.unsignaled().post() };
+    let work = if hints.more { work.more() } else { work };
+    let result = if posted.signals(hints.signal_every) { work.post() } else { work.unsignaled().post() };
     match result {
         Ok(ticket) => {
+            posted.stores.note_posted(hints.more);
             posted.blocks.push_back(block);
             Ok(ticket)
         }
@@ -235,7 +255,8 @@ impl SessionLink for VerbsLink {
 
     fn send(&mut self, message: &[u8]) -> Result<(), LinkBusy> {
         let buffer = self.stores.filled(&[message]).ok_or(LinkBusy)?;
-        post(self.qp.send(buffer), &mut self.rc, None, &self.tuning).map(|_| ()).map_err(|lost| {
+        let hints = self.hints();
+        post(self.qp.send(buffer), &mut self.rc, None, hints).map(|_| ()).map_err(|lost| {
             lost.into_iter().for_each(|buffer| self.stores.put_buffer(buffer));
             LinkBusy
         })
@@ -244,10 +265,14 @@ impl SessionLink for VerbsLink {
     fn datagram(&mut self, parts: &[&[u8]]) -> Result<(), LinkBusy> {
         let (ud, to) = self.datagrams.as_ref().ok_or(LinkBusy)?;
         let buffer = self.stores.filled(parts).ok_or(LinkBusy)?;
-        ud.send_to(buffer, to).unsignaled().post().map(|_| ()).map_err(|failure| {
+        let work = ud.send_to(buffer, to);
+        let work = if self.hints().more { work.more() } else { work };
+        work.unsignaled().post().map_err(|failure| {
             failure.into_buffer().into_iter().for_each(|buffer| self.stores.put_buffer(buffer));
             LinkBusy
-        })
+        })?;
+        self.stores.note_posted(self.hints().more);
+        Ok(())
     }
 
     fn expose(&mut self, parts: &[&[u8]]) -> Result<(ExposedPiece, RemoteKey), LinkBusy> {

@@ -130,10 +130,22 @@ impl Port {
     /// True if [`next`](Port::next) has something to look at.
     pub(crate) fn has_event(&mut self) -> Result<bool, CqError> {
         if self.done.is_empty() {
-            self.cq.poll(&mut self.batch, BATCH)?;
-            self.done.extend(self.batch.drain(..));
+            self.ring()?;
         }
         Ok(!self.done.is_empty())
+    }
+
+    /// True if requests wait for [`ring`](Port::ring).
+    pub(crate) fn is_unrung(&self) -> bool {
+        self.stores.is_unrung()
+    }
+
+    /// Polls the completion queue, with which requests leave that wait for others.
+    pub(crate) fn ring(&mut self) -> Result<(), CqError> {
+        self.cq.poll(&mut self.batch, BATCH)?;
+        self.stores.note_polled();
+        self.done.extend(self.batch.drain(..));
+        Ok(())
     }
 
     /// The next event. Looks into the completion queue only when all events that were there have been taken.

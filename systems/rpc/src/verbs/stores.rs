@@ -2,6 +2,7 @@
 //! that its peer may READ.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use longarm::{Access, Buffer, MemoryRegion, ProtectionDomain, RegionSlice, RemoteKey};
 use parking_lot::Mutex;
@@ -26,6 +27,8 @@ pub(crate) struct Stores {
     domain: ProtectionDomain,
     blocks: Mutex<Blocks>,
     buffers: Mutex<SizeClasses<Buffer>>,
+    /// Requests were posted that wait for others, or for the next poll.
+    unrung: AtomicBool,
 }
 
 #[derive(Default)]
@@ -36,11 +39,35 @@ struct Blocks {
 
 impl Stores {
     pub(crate) fn new(domain: &ProtectionDomain) -> Stores {
-        Stores { domain: domain.clone(), blocks: Mutex::default(), buffers: Mutex::default() }
+        Stores {
+            domain: domain.clone(),
+            blocks: Mutex::default(),
+            buffers: Mutex::default(),
+            unrung: AtomicBool::default(),
+        }
     }
 
     pub(crate) fn domain(&self) -> &ProtectionDomain {
         &self.domain
+    }
+
+    /// A request was posted that may wait for others, or one that takes those along.
+    pub(crate) fn note_posted(&self, waits: bool) {
+        if self.unrung.load(Relaxed) != waits {
+            self.unrung.store(waits, Relaxed);
+        }
+    }
+
+    /// True if requests wait for the next poll of the completion queue.
+    pub(crate) fn is_unrung(&self) -> bool {
+        self.unrung.load(Relaxed)
+    }
+
+    /// The completion queue was polled.
+    pub(crate) fn note_polled(&self) {
+        if self.is_unrung() {
+            self.unrung.store(false, Relaxed);
+        }
     }
 
     /// Copies the parts into a block. `None` if they are too long, or there is no memory.
