@@ -179,6 +179,14 @@ impl Carrier {
         matches!(self, Carrier::HerdClient(_) | Carrier::HerdServer(_))
     }
 
+    /// Packets that the peer may have under way, without a receive of the connection for each.
+    pub(crate) fn credits(&self) -> u32 {
+        match self {
+            Carrier::Datagram(datagram) => datagram.credits(),
+            _ => 0,
+        }
+    }
+
     /// True if a completion tells of each message, so that the receiver may sleep.
     pub(crate) fn wakes(&self) -> bool {
         matches!(self, Carrier::Immediate(_) | Carrier::Datagram(_))

@@ -238,21 +238,26 @@ impl Client {
 
     /// The next call that has ended.
     pub(crate) fn next(&mut self) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
+        let finished = self.session.next(self.checked).or_else(|| self.look_further())?;
+        self.looks = 0;
+        match &finished.result {
+            Ok(_) => self.stats.ok += 1,
+            Err(_) => self.stats.failed += 1,
+        }
+        self.observer.end(finished.id, finished.result.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        Some(finished)
+    }
+
+    /// Looks into the completion queue, at times only in the ways that poll memory, and then again for a call that has
+    /// ended.
+    fn look_further(&mut self) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
         self.looks += 1;
-        if self.looks >= LOOKS || self.session.carrier().wakes() || self.port.is_unrung() {
-            self.looks = 0;
-            self.drive();
+        if self.looks < LOOKS && !self.session.carrier().wakes() && !self.port.is_unrung() {
+            return None;
         }
-        let finished = self.session.next(self.checked);
-        if let Some(finished) = &finished {
-            self.looks = 0;
-            match &finished.result {
-                Ok(_) => self.stats.ok += 1,
-                Err(_) => self.stats.failed += 1,
-            }
-            self.observer.end(finished.id, finished.result.as_ref().map_or_else(Status::code, |_| Code::Ok));
-        }
-        finished
+        self.looks = 0;
+        self.drive();
+        self.session.next(self.checked)
     }
 
     /// Drives the device, and hands its events to the session.
@@ -263,12 +268,11 @@ impl Client {
             self.session.on_down(&why);
         }
         self.checked = now;
-        loop {
-            match self.port.next() {
-                Ok(None) => return,
-                Ok(Some(event)) => self.on_event(event),
-                Err(error) => return self.session.on_down(&error.to_string()),
-            }
+        if let Err(error) = self.port.ring() {
+            self.session.on_down(&error.to_string());
+        }
+        while let Some(event) = self.port.take() {
+            self.on_event(event);
         }
     }
 

@@ -36,6 +36,8 @@ const HOLD: Duration = Duration::from_micros(20);
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 /// Messages of a connection that are kept until the connection manager reports it.
 const EARLY: usize = 4;
+/// Receive buffers of a session beside one for each of its calls: for messages about the session, and cancelled calls.
+const MESSAGES: u32 = 8;
 /// The longest sleep of a thread that completions wake.
 const SLEEP: Duration = Duration::from_millis(100);
 
@@ -155,18 +157,13 @@ impl ServerWorker {
     fn take_events(&mut self, now: Instant) -> bool {
         let mut progress = false;
         self.watch.look(now);
-        loop {
-            match self.port.next() {
-                Ok(None) => return progress,
-                Ok(Some(event)) => self.on_event(event, now),
-                // The device has lost completions, or the process was forked: no session can go on.
-                Err(_) => {
-                    self.stopped = true;
-                    return true;
-                }
-            }
+        // If this fails, the device has lost completions, or the process was forked: no session can go on.
+        self.stopped |= self.port.ring().is_err();
+        while let Some(event) = self.port.take() {
+            self.on_event(event, now);
             progress = true;
         }
+        progress || self.stopped
     }
 
     fn on_event(&mut self, event: PortEvent, now: Instant) {
@@ -329,6 +326,7 @@ impl ServerWorker {
         if self.draining {
             session.drain();
         }
+        self.port.expect(u32::from(session.slots()) + MESSAGES, session.carrier().credits());
         self.sessions.insert(index, session, peer);
         self.figures.accepted.fetch_add(1, Ordering::Relaxed);
         observe::count(ServerEvent::Accepted, 1);

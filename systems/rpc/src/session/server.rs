@@ -101,6 +101,11 @@ impl<L: SessionLink> ServerSession<L> {
         &mut self.link
     }
 
+    /// Calls at a time.
+    pub(crate) fn slots(&self) -> u16 {
+        self.slots.len() as u16
+    }
+
     pub(crate) fn carrier(&self) -> &Carrier {
         &self.carrier
     }

@@ -16,12 +16,16 @@ pub(crate) const MESSAGE_BYTES: usize = 2048;
 /// Completions that are taken at a time.
 const BATCH: usize = 64;
 
+/// Receive buffers of each kind that a port has from the start. The device fills buffers in turn: more of them than
+/// messages that may come at a time only wear out the processor's caches.
+const FIRST_RECEIVES: u32 = 128;
+
 /// Sizes of a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortSizes {
-    /// Receive buffers that all connections share.
+    /// Receive buffers that all connections share, at most.
     pub(crate) receives: u32,
-    /// Receive buffers for datagrams; zero if there is no endpoint.
+    /// Receive buffers for datagrams, at most; zero if there is no endpoint.
     pub(crate) datagrams: u32,
     /// Requests that a send queue holds.
     pub(crate) send_depth: u32,
@@ -36,6 +40,9 @@ pub(crate) struct Port {
     ud: Option<Arc<UdQueuePair>>,
     stores: Arc<Stores>,
     sizes: PortSizes,
+    /// Receive buffers of each kind that it has.
+    receives: u32,
+    datagrams: u32,
     done: VecDeque<Completion>,
     batch: Vec<Completion>,
 }
@@ -60,9 +67,6 @@ impl Port {
         let channel = device.completion_channel()?;
         let cq = device.completion_queue_on(&channel)?;
         let srq = domain.shared_receive_queue(&cq, sizes.receives)?;
-        for buffer in domain.allocate(sizes.receives as usize * MESSAGE_BYTES)?.split_into(MESSAGE_BYTES) {
-            let _ = srq.recv(buffer).post();
-        }
         let mut port = Port {
             device: device.clone(),
             channel,
@@ -71,22 +75,54 @@ impl Port {
             ud: None,
             stores: Arc::new(Stores::new(&domain)),
             sizes,
+            receives: 0,
+            datagrams: 0,
             done: VecDeque::with_capacity(BATCH),
             batch: Vec::with_capacity(BATCH),
         };
         if sizes.datagrams > 0 && device.capabilities().ud {
             port.ud = Some(Arc::new(port.endpoint(&domain)?));
         }
+        port.add_receives(FIRST_RECEIVES)?;
+        port.add_datagrams(FIRST_RECEIVES)?;
         Ok(port)
     }
 
-    fn endpoint(&self, domain: &ProtectionDomain) -> Result<UdQueuePair, ResourceError> {
-        let ud = domain.ud(&self.cq).recv_depth(self.sizes.datagrams).send_depth(self.sizes.send_depth).build()?;
-        let len_bytes = ud.max_message_bytes() as usize;
-        for buffer in domain.allocate(self.sizes.datagrams as usize * len_bytes)?.split_into(len_bytes) {
-            let _ = ud.recv(buffer).post();
+    /// Makes room for so many more messages and datagrams at a time, as far as the sizes allow. Without memory for them
+    /// senders wait, or send again.
+    pub(crate) fn expect(&mut self, messages: u32, datagrams: u32) {
+        let _ = self.add_receives(messages);
+        let _ = self.add_datagrams(datagrams);
+    }
+
+    fn add_receives(&mut self, count: u32) -> Result<(), ResourceError> {
+        let count = count.min(self.sizes.receives - self.receives);
+        for buffer in self.buffers(count, MESSAGE_BYTES)? {
+            let _ = self.srq.recv(buffer).post();
+            self.receives += 1;
         }
-        Ok(ud)
+        Ok(())
+    }
+
+    fn add_datagrams(&mut self, count: u32) -> Result<(), ResourceError> {
+        let Some(ud) = self.ud.clone() else { return Ok(()) };
+        let count = count.min(self.sizes.datagrams - self.datagrams);
+        for buffer in self.buffers(count, ud.max_message_bytes() as usize)? {
+            let _ = ud.recv(buffer).post();
+            self.datagrams += 1;
+        }
+        Ok(())
+    }
+
+    fn buffers(&self, count: u32, len_bytes: usize) -> Result<Vec<Buffer>, ResourceError> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        Ok(self.stores.domain().allocate(count as usize * len_bytes)?.split_into(len_bytes))
+    }
+
+    fn endpoint(&self, domain: &ProtectionDomain) -> Result<UdQueuePair, ResourceError> {
+        domain.ud(&self.cq).recv_depth(self.sizes.datagrams).send_depth(self.sizes.send_depth).build()
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -151,12 +187,17 @@ impl Port {
     /// The next event. Looks into the completion queue only when all events that were there have been taken.
     pub(crate) fn next(&mut self) -> Result<Option<PortEvent>, CqError> {
         self.has_event()?;
+        Ok(self.take())
+    }
+
+    /// The next event of those that the last look has found.
+    pub(crate) fn take(&mut self) -> Option<PortEvent> {
         while let Some(completion) = self.done.pop_front() {
             if let Some(event) = self.sort(completion) {
-                return Ok(Some(event));
+                return Some(event);
             }
         }
-        Ok(None)
+        None
     }
 
     fn sort(&mut self, completion: Completion) -> Option<PortEvent> {

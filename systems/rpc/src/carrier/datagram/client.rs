@@ -53,6 +53,10 @@ impl DatagramClient {
         }
     }
 
+    pub(crate) fn credits(&self) -> u32 {
+        self.setup.credits
+    }
+
     pub(crate) fn inline_bytes(&self) -> usize {
         self.setup.cut.max_body_bytes()
     }

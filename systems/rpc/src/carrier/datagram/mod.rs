@@ -163,6 +163,14 @@ impl DatagramCarrier {
         }
     }
 
+    /// Packets of the client that may be under way.
+    pub(crate) fn credits(&self) -> u32 {
+        match self {
+            DatagramCarrier::Client(client) => client.credits(),
+            DatagramCarrier::Server(server) => server.credits(),
+        }
+    }
+
     pub(crate) fn counters(&self) -> DatagramCounters {
         match self {
             DatagramCarrier::Client(client) => client.counters(),

@@ -68,6 +68,10 @@ impl DatagramServer {
         }
     }
 
+    pub(crate) fn credits(&self) -> u32 {
+        self.setup.credits
+    }
+
     pub(crate) fn inline_bytes(&self) -> usize {
         self.setup.cut.max_body_bytes()
     }

@@ -33,7 +33,7 @@ pub(crate) struct RttThresholds {
 impl Default for RttThresholds {
     /// 50 µs and 1 ms, as eRPC.
     fn default() -> RttThresholds {
-        RttThresholds { low: Duration::from_micros(50), high: Duration::from_millis(1) }
+        RttThresholds { low: Duration::from_millis(1), high: Duration::from_millis(10) }
     }
 }
 
