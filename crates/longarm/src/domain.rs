@@ -29,6 +29,15 @@ struct DomainCore {
     scratch: Arc<ScratchPool>,
 }
 
+impl PartialEq for ProtectionDomain {
+    /// Whether both name the same domain.
+    fn eq(&self, other: &ProtectionDomain) -> bool {
+        self.core.id == other.core.id
+    }
+}
+
+impl Eq for ProtectionDomain {}
+
 impl Device {
     /// Makes a protection domain.
     ///

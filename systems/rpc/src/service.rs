@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::code::{Code, Executed};
 use crate::message::{Request, Response};
+use crate::published::PublishedSlice;
 use crate::status::Status;
 
 /// A future on the heap that another thread may run.
@@ -86,6 +87,8 @@ pub enum RunOn {
 
 /// A handler that fills the reply in place, on the polling thread.
 pub(crate) type DirectHandler = dyn Fn(&[u8], &mut Vec<u8>) -> Result<(), Status> + Send + Sync;
+/// A handler whose reply the client READs, on the polling thread.
+pub(crate) type PublishedHandler = dyn Fn(&[u8]) -> Result<PublishedSlice, Status> + Send + Sync;
 /// A handler whose reply is a future.
 pub(crate) type FutureHandler = dyn Fn(Request<Bytes>) -> BoxFuture<Answer> + Send + Sync;
 
@@ -93,6 +96,7 @@ pub(crate) type FutureHandler = dyn Fn(Request<Bytes>) -> BoxFuture<Answer> + Se
 #[derive(Clone)]
 pub(crate) enum Handler {
     Direct(Arc<DirectHandler>),
+    Published(Arc<PublishedHandler>),
     Future(RunOn, Arc<FutureHandler>),
 }
 
@@ -135,6 +139,18 @@ impl Methods {
         handler: impl Fn(&[u8], &mut Vec<u8>) -> Result<(), Status> + Send + Sync + 'static,
     ) -> Methods {
         self.list.push((method, Handler::Direct(Arc::new(handler))));
+        self
+    }
+
+    /// Adds a short method whose reply is a part of published bytes, without metadata. The polling thread runs it. The
+    /// client READs a long reply, and no processor of the server copies it.
+    #[must_use]
+    pub fn published(
+        mut self,
+        method: Method,
+        handler: impl Fn(&[u8]) -> Result<PublishedSlice, Status> + Send + Sync + 'static,
+    ) -> Methods {
+        self.list.push((method, Handler::Published(Arc::new(handler))));
         self
     }
 
@@ -251,6 +267,11 @@ impl Router {
             Some((_, Handler::Direct(handler))) => {
                 let mut reply = Vec::new();
                 let done = handler(call.request.get_ref(), &mut reply);
+                Box::pin(ready(done.map(|()| Response::new(Bytes::from(reply)))))
+            }
+            Some((_, Handler::Published(handler))) => {
+                let mut reply = Vec::new();
+                let done = handler(call.request.get_ref()).map(|slice| slice.append_to(&mut reply));
                 Box::pin(ready(done.map(|()| Response::new(Bytes::from(reply)))))
             }
             None => Box::pin(ready(Err(no_such_method(call.method.path())))),

@@ -28,7 +28,8 @@ pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bo
     let ways = offered(options, &device)?;
     let receives = u32::from(options.slots) * 2 + 16;
     let datagrams = if ways.iter().any(|way| matches!(way, Way::Herd | Way::Datagram)) { 128 } else { 0 };
-    let port = Port::new(&device, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
+    let domain = device.protection_domain().map_err(unreachable)?;
+    let port = Port::new(&domain, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
     let connection = longarm::connect(&route, port.rc(), b"").wait(left(until)).map_err(unreachable)?;
     let mut hello = Hello::new(ways, options.way.is_some(), options.sizes(port.datagram_bytes()), sleeps, random());
     hello.typical_bytes = options.typical_bytes;

@@ -11,6 +11,7 @@ use crate::code::{Code, Executed};
 use crate::frame::take_metadata;
 use crate::observe::ClientObserver;
 use crate::options::ClientOptions;
+use crate::published::PublishedSlice;
 use crate::service::Method;
 use crate::session::{Body, CallId, ClientSession, Finished, NewCall, NotStarted};
 use crate::status::Status;
@@ -114,6 +115,24 @@ impl Client {
         self.start_encoded(method, 0, body, deadline)
     }
 
+    /// As [`start`](Client::start), for a request of published bytes: the server READs long ones, and nobody copies them here.
+    ///
+    /// # Errors
+    /// Those of [`start`](Client::start).
+    pub fn start_published(
+        &mut self,
+        method: Method,
+        body: &PublishedSlice,
+        deadline: Option<Instant>,
+    ) -> Result<CallId, NotStarted> {
+        let Some(exposed) = self.session.link().publish(body) else {
+            let mut copy = Vec::with_capacity(body.len());
+            body.append_to(&mut copy);
+            return self.start(method, &copy, deadline);
+        };
+        self.begin(method, 0, &[], deadline, |session, call, now| session.start_exposed(call, exposed, now))
+    }
+
     pub(crate) fn start_encoded(
         &mut self,
         method: Method,
@@ -121,11 +140,22 @@ impl Client {
         body: &[u8],
         deadline: Option<Instant>,
     ) -> Result<CallId, NotStarted> {
+        self.begin(method, flags, body, deadline, |session, call, now| session.start(call, now))
+    }
+
+    fn begin(
+        &mut self,
+        method: Method,
+        flags: u8,
+        body: &[u8],
+        deadline: Option<Instant>,
+        start: impl FnOnce(&mut ClientSession<VerbsLink>, &NewCall<'_>, Instant) -> Result<CallId, NotStarted>,
+    ) -> Result<CallId, NotStarted> {
         let now = if deadline.is_some() { Instant::now() } else { self.checked };
         let call = NewCall { method: method.number(), flags, deadline, body };
         let follows = self.session.outstanding() > 0;
         self.session.link().set_more(follows);
-        let started = self.session.start(&call, now);
+        let started = start(&mut self.session, &call, now);
         if let Ok(id) = started {
             self.stats.started += 1;
             self.observer.begin(id, method);

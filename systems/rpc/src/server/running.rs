@@ -109,6 +109,8 @@ impl ServerBuilder {
         let listener = Listener::bind(address).wait(BIND).map_err(unavailable)?;
         let device = listener.open_device().map_err(unavailable)?;
         let executors = Executors::new(self.spawn, self.options.pool_threads).map_err(unavailable)?;
+        // All polling threads share it, so that published bytes are registered once.
+        let domain = device.protection_domain().map_err(unavailable)?;
         let (router, options) = (Arc::new(self.router), Arc::new(self.options));
         let local_addr = listener.local_addr();
         let mut workers = Vec::new();
@@ -116,7 +118,7 @@ impl ServerBuilder {
             let receives = device.limits().max_srq_wr.min(4096);
             let datagrams = device.limits().max_qp_wr.min(4096);
             let sizes = PortSizes { receives, datagrams, send_depth: 256 };
-            let port = Port::new(&device, sizes).map_err(unavailable)?;
+            let port = Port::new(&domain, sizes).map_err(unavailable)?;
             let alarm = Alarm::new().map_err(unavailable)?;
             let (inbox, receiver) = WorkerInbox::new(&alarm);
             let figures = Arc::new(WorkerFigures::default());

@@ -16,7 +16,7 @@ use crate::server::inbox::{SessionKey, ToWorker, WorkerInbox};
 use crate::server::sessions::PeerRef;
 use crate::server::waiting::WaitingRequest;
 use crate::service::Method;
-use crate::service::{Answer, BoxFuture, DirectHandler, FutureHandler, Handler, Router, RunOn};
+use crate::service::{Answer, BoxFuture, DirectHandler, FutureHandler, Handler, PublishedHandler, Router, RunOn};
 use crate::session::{Arrived, Body, CallId, ServerSession};
 use crate::status::Status;
 use crate::verbs::VerbsLink;
@@ -53,6 +53,10 @@ impl Serving {
                 let handler = Arc::clone(handler);
                 self.run_direct(session, (method, &*handler), request, now);
             }
+            Some((method, Handler::Published(handler))) => {
+                let handler = std::sync::Arc::clone(handler);
+                self.run_published(session, (method, &*handler), request, now);
+            }
             Some((method, Handler::Future(run_on, handler))) => {
                 let (run_on, handler) = (*run_on, Arc::clone(handler));
                 self.run_future(from, session, run_on, (method, &handler), request, (now, late));
@@ -67,6 +71,40 @@ impl Serving {
         request: SessionRequest,
         now: Instant,
     ) {
+        let id = request.id;
+        match self.run_here(session, method, request, handler) {
+            Ok(()) => session.reply(id, (Code::Ok, Executed::Yes), 0, &self.reply, now),
+            Err(status) => reply_error(session, id, &status, now),
+        }
+    }
+
+    fn run_published(
+        &mut self,
+        session: &mut Session,
+        (method, handler): (Method, &PublishedHandler),
+        request: SessionRequest,
+        now: Instant,
+    ) {
+        let id = request.id;
+        let slice = match self.run_here(session, method, request, |body, _| handler(body)) {
+            Ok(slice) => slice,
+            Err(status) => return reply_error(session, id, &status, now),
+        };
+        if let Some(exposed) = session.link().publish(&slice) {
+            return session.reply_exposed(id, exposed, now);
+        }
+        slice.append_to(&mut self.reply);
+        session.reply(id, (Code::Ok, Executed::Yes), 0, &self.reply, now);
+    }
+
+    /// Runs a short handler on this thread, with the place for its reply.
+    fn run_here<R>(
+        &mut self,
+        session: &mut Session,
+        method: Method,
+        request: SessionRequest,
+        handler: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
         let short = session.take_body();
         let body = match &request.body {
             Body::Short => &short[..],
@@ -85,10 +123,7 @@ impl Serving {
             }
         };
         session.put_body(short);
-        match done {
-            Ok(()) => session.reply(request.id, (Code::Ok, Executed::Yes), 0, &self.reply, now),
-            Err(status) => reply_error(session, request.id, &status, now),
-        }
+        done
     }
 
     fn run_future(

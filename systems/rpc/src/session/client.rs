@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use longarm::RemoteKey;
+
 use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
 use crate::frame::{FrameHeader, HEADER_BYTES, LARGE, RpcKind, large_key, outcome_of};
@@ -21,6 +23,7 @@ pub struct CallId {
 }
 
 /// A request as the session takes it.
+#[derive(Clone, Copy)]
 pub(crate) struct NewCall<'a> {
     pub(crate) method: u64,
     /// Flags of the body: with metadata or without.
@@ -156,14 +159,28 @@ impl<L: SessionLink> ClientSession<L> {
         &self.body
     }
 
+    /// As [`start`](ClientSession::start), with a body that the server READs; that of `call` does not count.
+    pub(crate) fn start_exposed(
+        &mut self,
+        call: &NewCall<'_>,
+        (exposed, key): (L::Exposed, RemoteKey),
+        now: Instant,
+    ) -> Result<CallId, NotStarted> {
+        if key.len_bytes() > self.limits.max_message_bytes as u64 {
+            return Err(too_long(key.len_bytes(), self.limits.max_message_bytes));
+        }
+        let id = self.start(&NewCall { flags: call.flags | LARGE, body: &key.to_bytes(), ..*call }, now)?;
+        self.slots[usize::from(id.slot)].exposed = Some(exposed);
+        Ok(id)
+    }
+
     /// Sends a request.
     pub(crate) fn start(&mut self, call: &NewCall<'_>, now: Instant) -> Result<CallId, NotStarted> {
         if let Some(why) = self.closed() {
             return Err(NotStarted::Refused(Status::unavailable(why).with_executed(Executed::No)));
         }
         if call.body.len() > self.limits.max_message_bytes {
-            let words = format!("{} bytes are more than {}", call.body.len(), self.limits.max_message_bytes);
-            return Err(NotStarted::Refused(Status::resource_exhausted(words).with_executed(Executed::No)));
+            return Err(too_long(call.body.len() as u64, self.limits.max_message_bytes));
         }
         let Some(info) = time_left(call.deadline, now) else {
             let late = Status::deadline_exceeded("the deadline passed before the request was sent");
@@ -423,6 +440,11 @@ fn executed_so_far(state: &CallState) -> Executed {
         CallState::Reading { .. } => Executed::Yes,
         CallState::Free | CallState::Sent => Executed::Unknown,
     }
+}
+
+fn too_long(len_bytes: u64, most: usize) -> NotStarted {
+    let words = format!("{len_bytes} bytes are more than {most}");
+    NotStarted::Refused(Status::resource_exhausted(words).with_executed(Executed::No))
 }
 
 /// The microseconds until a deadline as a request carries them; `None` if it has passed. Zero means no deadline: so a

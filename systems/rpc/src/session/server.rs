@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use longarm::RemoteKey;
+
 use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
 use crate::frame::{FrameHeader, LARGE, RpcKind, large_key, outcome_info};
@@ -293,13 +295,9 @@ impl<L: SessionLink> ServerSession<L> {
 
     /// Replies to a request. The reply is sent now, or as soon as the device takes it.
     pub(crate) fn reply(&mut self, id: CallId, outcome: (Code, Executed), flags: u8, body: &[u8], now: Instant) {
-        let Some(slot) = self.slots.get_mut(usize::from(id.slot)).filter(|slot| slot.number == id.number) else {
-            return; // The session has gone on without it.
-        };
-        if self.down.is_some() || matches!(slot.state, ServeState::Idle) {
+        if !self.end_call(id) {
             return;
         }
-        slot.state = ServeState::Idle;
         let limit = self.carrier.reply_inline_bytes();
         let is_error = outcome.0 != Code::Ok;
         // The words of an error are cut where they are longer than a message may be without a READ.
@@ -323,15 +321,44 @@ impl<L: SessionLink> ServerSession<L> {
         }
     }
 
-    fn reply_large(&mut self, mut header: FrameHeader, body: &[u8], now: Instant) {
+    /// Replies with memory that the client READs.
+    pub(crate) fn reply_exposed(&mut self, id: CallId, exposed: (L::Exposed, RemoteKey), now: Instant) {
+        if !self.end_call(id) {
+            return;
+        }
+        let info = outcome_info(Code::Ok, Executed::Yes);
+        let header = FrameHeader { info, ..FrameHeader::bare(RpcKind::Reply, id.slot, id.number) };
+        let len_bytes = exposed.1.len_bytes();
+        if len_bytes > self.limits.max_message_bytes as u64 {
+            let words = format!("a reply of {len_bytes} bytes is too long");
+            return self.reply_without_room(header, &words, Executed::Yes, now);
+        }
+        self.send_exposed(header, exposed, now);
+    }
+
+    /// True if the call waits for its reply, which is made now.
+    fn end_call(&mut self, id: CallId) -> bool {
+        let Some(slot) = self.slots.get_mut(usize::from(id.slot)).filter(|slot| slot.number == id.number) else {
+            return false; // The session has gone on without it.
+        };
+        if self.down.is_some() || matches!(slot.state, ServeState::Idle) {
+            return false;
+        }
+        slot.state = ServeState::Idle;
+        true
+    }
+
+    fn send_exposed(&mut self, mut header: FrameHeader, (exposed, key): (L::Exposed, RemoteKey), now: Instant) {
+        self.slots[usize::from(header.slot)].exposed = Some(exposed);
+        header.flags |= LARGE;
+        let descriptor = key.to_bytes();
+        header.body_bytes = descriptor.len() as u32;
+        self.send_reply(header, &descriptor, now);
+    }
+
+    fn reply_large(&mut self, header: FrameHeader, body: &[u8], now: Instant) {
         match self.link.expose(&[body]) {
-            Ok((exposed, key)) => {
-                self.slots[usize::from(header.slot)].exposed = Some(exposed);
-                header.flags |= LARGE;
-                let descriptor = key.to_bytes();
-                header.body_bytes = descriptor.len() as u32;
-                self.send_reply(header, &descriptor, now);
-            }
+            Ok(exposed) => self.send_exposed(header, exposed, now),
             Err(LinkBusy) => {
                 self.reply_without_room(header, "the server has no memory for the reply", Executed::Yes, now);
             }

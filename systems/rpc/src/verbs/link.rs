@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use longarm::service::Uc;
 use longarm::{
-    AddressHandle, Buffer, Completion, Connection, Lend, Qpn, QueuePair, RemoteKey, Ticket, UdQueuePair, Work,
+    AddressHandle, Buffer, Completion, Connection, Lend, MemoryRegion, Qpn, QueuePair, RemoteKey, Ticket, UdQueuePair, Work,
 };
 
 use crate::link::{LinkBusy, SessionLink};
+use crate::published::PublishedSlice;
 use crate::tuning::VerbsTuning;
 use crate::verbs::area::VerbsArea;
 use crate::verbs::stores::{BLOCK_BYTES, Block, ExposedPiece, ExposedPool, ReadBytes, Stores};
 
 /// Messages up to this length are written without a request, where that is possible.
 const NOW_BYTES: usize = 512;
+/// Published bytes up to this length are copied: a READ of them would take longer.
+const COPIED_BYTES: usize = 4096;
 
 /// The queue pairs and the memory of one session. Each queue pair ends before the blocks that it sends are free.
 pub(crate) struct VerbsLink {
@@ -141,6 +144,12 @@ impl VerbsLink {
         Some((tag, buffer.map(|buffer| ReadBytes::new(buffer, &self.stores))))
     }
 
+    /// The published bytes for the peer to READ, if they are long enough for that.
+    pub(crate) fn publish(&self, slice: &PublishedSlice) -> Option<(ExposedBytes, RemoteKey)> {
+        let (region, key) = (slice.len() > COPIED_BYTES).then(|| slice.key_in(self.stores.domain())).flatten()?;
+        Some((ExposedBytes::Published(region), key))
+    }
+
     /// From now on requests may wait for those that follow, until [`Port::ring`](crate::verbs::Port::ring); or no more.
     pub(crate) fn set_more(&mut self, more: bool) {
         self.more = more;
@@ -198,6 +207,13 @@ impl VerbsLink {
     }
 }
 
+/// Memory that the peer may READ.
+#[expect(dead_code, reason = "held until the peer has read it")]
+pub(crate) enum ExposedBytes {
+    Copied(ExposedPiece),
+    Published(Arc<MemoryRegion>),
+}
+
 /// The manner of posting a request.
 #[derive(Clone, Copy)]
 struct PostHints {
@@ -226,7 +242,7 @@ fn post<T: longarm::Outcome>(
 
 impl SessionLink for VerbsLink {
     type Bytes = ReadBytes;
-    type Exposed = ExposedPiece;
+    type Exposed = ExposedBytes;
     type Area = VerbsArea;
 
     fn write(&mut self, at: u64, parts: &[&[u8]]) -> Result<(), LinkBusy> {
@@ -275,8 +291,9 @@ impl SessionLink for VerbsLink {
         Ok(())
     }
 
-    fn expose(&mut self, parts: &[&[u8]]) -> Result<(ExposedPiece, RemoteKey), LinkBusy> {
-        self.exposed.expose(parts).ok_or(LinkBusy)
+    fn expose(&mut self, parts: &[&[u8]]) -> Result<(ExposedBytes, RemoteKey), LinkBusy> {
+        let (piece, key) = self.exposed.expose(parts).ok_or(LinkBusy)?;
+        Ok((ExposedBytes::Copied(piece), key))
     }
 
     fn area(&self) -> &VerbsArea {

@@ -62,8 +62,8 @@ pub(crate) enum PortEvent {
 }
 
 impl Port {
-    pub(crate) fn new(device: &Device, sizes: PortSizes) -> Result<Port, ResourceError> {
-        let domain = device.protection_domain()?;
+    pub(crate) fn new(domain: &ProtectionDomain, sizes: PortSizes) -> Result<Port, ResourceError> {
+        let device = domain.device();
         let channel = device.completion_channel()?;
         let cq = device.completion_queue_on(&channel)?;
         let srq = domain.shared_receive_queue(&cq, sizes.receives)?;
@@ -73,7 +73,7 @@ impl Port {
             cq,
             srq,
             ud: None,
-            stores: Arc::new(Stores::new(&domain)),
+            stores: Arc::new(Stores::new(domain)),
             sizes,
             receives: 0,
             datagrams: 0,
@@ -81,7 +81,7 @@ impl Port {
             batch: Vec::with_capacity(BATCH),
         };
         if sizes.datagrams > 0 && device.capabilities().ud {
-            port.ud = Some(Arc::new(port.endpoint(&domain)?));
+            port.ud = Some(Arc::new(port.endpoint(domain)?));
         }
         port.add_receives(FIRST_RECEIVES)?;
         port.add_datagrams(FIRST_RECEIVES)?;

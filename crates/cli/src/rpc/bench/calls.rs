@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use longarm_rpc::{CallId, Client, Method, NotStarted, Status};
+use longarm_rpc::{CallId, Client, Method, NotStarted, Published, PublishedSlice, Status};
 
 use super::case::BenchCase;
 use super::server::{ECHO, FILL};
@@ -12,10 +12,15 @@ use crate::perf::WaitLimit;
 /// The time in which one of the calls that are outstanding at the end must end.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// Requests up to this length are copied for each call. An echo always is: its reply has to be copied, too.
+const COPIED_BYTES: usize = 4096;
+
 /// One kind of call.
 pub(super) struct BenchCall {
     method: Method,
     body: Vec<u8>,
+    /// The body, if it is too long to be copied for each call.
+    published: Option<PublishedSlice>,
     reply_bytes: usize,
 }
 
@@ -24,17 +29,22 @@ impl BenchCall {
         let mut body = vec![7; case.size_bytes as usize];
         let reply_bytes = case.reply_bytes as usize;
         if case.is_echo() {
-            return BenchCall { method: ECHO, body, reply_bytes };
+            return BenchCall { method: ECHO, published: None, body, reply_bytes };
         }
         if let Some(first) = body.first_chunk_mut() {
             *first = case.reply_bytes.to_le_bytes();
         }
-        BenchCall { method: FILL, body, reply_bytes }
+        let published = (body.len() > COPIED_BYTES).then(|| Published::new(body.clone()).into());
+        BenchCall { method: FILL, body, published, reply_bytes }
     }
 
     /// Starts a call; `None` if the client has no room.
     pub(super) fn start(&self, client: &mut Client) -> Result<Option<CallId>, Error> {
-        match client.start(self.method, &self.body, None) {
+        let started = match &self.published {
+            Some(body) => client.start_published(self.method, body, None),
+            None => client.start(self.method, &self.body, None),
+        };
+        match started {
             Ok(id) => Ok(Some(id)),
             Err(NotStarted::Full) => Ok(None),
             Err(NotStarted::Refused(status)) => Err(status.into()),

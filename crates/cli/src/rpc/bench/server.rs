@@ -1,6 +1,6 @@
 //! The measured server.
 
-use longarm_rpc::{Method, Methods, Server, ServerOptions, Status};
+use longarm_rpc::{Method, Methods, Published, Server, ServerOptions, Status};
 
 use crate::baseline::pin_server;
 use crate::error::Error;
@@ -30,19 +30,16 @@ pub(super) fn serve(address: &str, threads: u32, proof: &ProofFiles) -> Result<(
 }
 
 fn methods() -> Methods {
-    let bytes = vec![7; LONGEST];
+    let bytes = Published::new(vec![7; LONGEST]);
     Methods::new("longarm.bench.Bench")
         .direct(ECHO, |request, reply| {
             reply.extend_from_slice(request);
             Ok(())
         })
-        .direct(FILL, move |request, reply| {
+        .published(FILL, move |request| {
             let len = request.first_chunk().map(|first| u32::from_le_bytes(*first) as usize);
-            match len.and_then(|len| bytes.get(..len)) {
-                Some(bytes) => reply.extend_from_slice(bytes),
-                None => return Err(Status::invalid_argument(format!("give a length of at most {LONGEST} bytes"))),
-            }
-            Ok(())
+            let slice = len.and_then(|len| bytes.slice(0..len));
+            slice.ok_or_else(|| Status::invalid_argument(format!("give a length of at most {LONGEST} bytes")))
         })
         .direct(RESIDENT, |_, reply| {
             let resident = crate::compare::resident_bytes().map_err(|e| Status::internal(e.to_string()))?;

@@ -35,6 +35,9 @@ use crate::carrier::{CarrierCounters, MAX_SLOTS};
 use crate::frame::FrameHeader;
 use crate::link::{LinkBusy, SessionLink};
 
+/// Longer bodies do not travel as packets: the peer READs them over the session's connection, which costs it one request
+/// and no timers.
+const LONGEST_BODY_BYTES: usize = 32 << 10;
 /// Credits of a session, unless the program says otherwise (eRPC, section 4.3.1).
 pub(crate) const DEFAULT_CREDITS: u32 = 32;
 /// The shortest timeout, unless the program says otherwise (eRPC, section 5.2.3).
@@ -157,10 +160,11 @@ impl DatagramCarrier {
 
     /// The longest body of a message.
     pub(crate) fn inline_bytes(&self) -> usize {
-        match self {
+        let most = match self {
             DatagramCarrier::Client(client) => client.inline_bytes(),
             DatagramCarrier::Server(server) => server.inline_bytes(),
-        }
+        };
+        most.min(LONGEST_BODY_BYTES)
     }
 
     /// Packets of the client that may be under way.
