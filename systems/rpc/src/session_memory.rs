@@ -4,7 +4,7 @@ use longarm::{ProtectionDomain, RemoteKey, ResourceError};
 
 use crate::carrier::{
     Carrier, DatagramCarrier, DatagramSetup, FetchClient, FetchServer, FetchSession, HerdClient, HerdServer,
-    HerdSession, ImmediateCarrier, PacketCut, PacketEnd, RING_START_BYTES, RingCarrier,
+    HerdSession, ImmediateCarrier, PacketCut, PacketEnd, READ_ABOVE_BYTES, RING_START_BYTES, RingCarrier,
 };
 use crate::handshake::SessionSizes;
 use crate::verbs::VerbsArea;
@@ -134,6 +134,6 @@ impl CarrierPlan {
     fn datagram(&self, ours: PacketEnd, theirs: PacketEnd) -> DatagramSetup {
         let SessionSizes { slots, max_message_bytes, datagram_bytes, .. } = self.sizes;
         let cut = PacketCut::new(datagram_bytes as usize, max_message_bytes as usize);
-        DatagramSetup::new(slots, cut, ours, theirs)
+        DatagramSetup { longest_body_bytes: READ_ABOVE_BYTES, ..DatagramSetup::new(slots, cut, ours, theirs) }
     }
 }

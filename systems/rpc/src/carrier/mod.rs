@@ -17,7 +17,7 @@ mod slots;
 use std::time::Instant;
 
 pub(crate) use counters::CarrierCounters;
-pub(crate) use datagram::{DatagramCarrier, DatagramSetup, PacketCut, PacketEnd};
+pub(crate) use datagram::{DatagramCarrier, DatagramSetup, PacketCut, PacketEnd, READ_ABOVE_BYTES};
 pub(crate) use fetch::{FetchClient, FetchServer, FetchSession};
 pub(crate) use herd::{HerdClient, HerdServer, HerdSession};
 pub(crate) use immediate::ImmediateCarrier;

@@ -58,7 +58,7 @@ impl DatagramClient {
     }
 
     pub(crate) fn inline_bytes(&self) -> usize {
-        self.setup.cut.max_body_bytes()
+        self.setup.inline_bytes()
     }
 
     pub(crate) fn counters(&self) -> DatagramCounters {

@@ -35,9 +35,9 @@ use crate::carrier::{CarrierCounters, MAX_SLOTS};
 use crate::frame::FrameHeader;
 use crate::link::{LinkBusy, SessionLink};
 
-/// Longer bodies do not travel as packets: the peer READs them over the session's connection, which costs it one request
-/// and no timers.
-const LONGEST_BODY_BYTES: usize = 32 << 10;
+/// The longest body that travels as packets where the session's connection can carry a READ, which is one request and
+/// needs no timers.
+pub(crate) const READ_ABOVE_BYTES: usize = 32 << 10;
 /// Credits of a session, unless the program says otherwise (eRPC, section 4.3.1).
 pub(crate) const DEFAULT_CREDITS: u32 = 32;
 /// The shortest timeout, unless the program says otherwise (eRPC, section 5.2.3).
@@ -54,6 +54,8 @@ pub(crate) struct DatagramSetup {
     /// The end in the header of packets that come here, and of those that go to the peer.
     pub(crate) ours: PacketEnd,
     pub(crate) theirs: PacketEnd,
+    /// Longer bodies do not travel as packets: the peer READs them.
+    pub(crate) longest_body_bytes: usize,
     /// The client's shortest timeout.
     pub(crate) shortest_timeout: Duration,
     /// The client's measure of congestion.
@@ -69,9 +71,14 @@ impl DatagramSetup {
             cut,
             ours,
             theirs,
+            longest_body_bytes: usize::MAX,
             shortest_timeout: DEFAULT_SHORTEST_TIMEOUT,
             thresholds: RttThresholds::default(),
         }
+    }
+
+    fn inline_bytes(&self) -> usize {
+        self.cut.max_body_bytes().min(self.longest_body_bytes)
     }
 
     /// The header of a packet to the peer.
@@ -160,11 +167,10 @@ impl DatagramCarrier {
 
     /// The longest body of a message.
     pub(crate) fn inline_bytes(&self) -> usize {
-        let most = match self {
+        match self {
             DatagramCarrier::Client(client) => client.inline_bytes(),
             DatagramCarrier::Server(server) => server.inline_bytes(),
-        };
-        most.min(LONGEST_BODY_BYTES)
+        }
     }
 
     /// Packets of the client that may be under way.

@@ -73,7 +73,7 @@ impl DatagramServer {
     }
 
     pub(crate) fn inline_bytes(&self) -> usize {
-        self.setup.cut.max_body_bytes()
+        self.setup.inline_bytes()
     }
 
     pub(crate) fn counters(&self) -> DatagramCounters {
