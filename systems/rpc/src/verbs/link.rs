@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use longarm::service::Uc;
 use longarm::{
-    AddressHandle, Buffer, Completion, Connection, Lend, MemoryRegion, Qpn, QueuePair, RemoteKey, Ticket, UdQueuePair, Work,
+    AddressHandle, Buffer, Completion, Connection, Lend, MemoryRegion, Qpn, QueuePair, RemoteKey, Ticket, UdQueuePair,
+    Work,
 };
 
 use crate::link::{LinkBusy, SessionLink};

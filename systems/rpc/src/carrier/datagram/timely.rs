@@ -134,8 +134,7 @@ impl TimelyWindow {
 mod tests {
     use super::*;
 
-    const THRESHOLDS: RttThresholds =
-        RttThresholds { low: Duration::from_micros(50), high: Duration::from_millis(1) };
+    const THRESHOLDS: RttThresholds = RttThresholds { low: Duration::from_micros(50), high: Duration::from_millis(1) };
 
     const US: Duration = Duration::from_micros(1);
 
