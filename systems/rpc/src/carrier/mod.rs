@@ -108,7 +108,7 @@ impl Carrier {
         match self {
             Carrier::Ring(ring) => ring.broken = true,
             Carrier::Immediate(immediate) => immediate.on_imm(imm),
-            Carrier::Datagram(_) => {} // The connection beside the datagrams carries none.
+            Carrier::Datagram(datagram) => datagram.on_imm(),
             Carrier::HerdClient(client) => client.broken = true,
             Carrier::HerdServer(server) => server.broken = true,
             Carrier::FetchClient(client) => client.broken = true,
@@ -123,6 +123,11 @@ impl Carrier {
             Carrier::Datagram(datagram) => datagram.on_datagram(bytes, now),
             _ => {}
         }
+    }
+
+    /// True if the peer sends datagrams to this end.
+    pub(crate) fn takes_datagrams(&self) -> bool {
+        matches!(self, Carrier::HerdClient(_) | Carrier::Datagram(_))
     }
 
     /// A READ of the carrier's own is over: its tag has the bit [`CARRIER_READ`](crate::link::CARRIER_READ). Without bytes the connection has ended.
@@ -166,7 +171,7 @@ impl Carrier {
         match self {
             Carrier::Ring(ring) => ring.broken,
             Carrier::Immediate(immediate) => immediate.broken,
-            Carrier::Datagram(_) => false, // Anybody can send datagrams: none is believed to be the peer's fault.
+            Carrier::Datagram(datagram) => datagram.is_broken(),
             Carrier::HerdClient(client) => client.broken,
             Carrier::HerdServer(server) => server.broken,
             Carrier::FetchClient(client) => client.broken,

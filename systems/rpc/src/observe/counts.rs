@@ -9,6 +9,7 @@ pub(crate) enum ServerEvent {
     Unauthenticated,
     Late,
     Cancelled,
+    Dropped,
 }
 
 /// Adds to a counter of the server.
@@ -45,6 +46,7 @@ impl ServerEvent {
             ServerEvent::Unauthenticated => "longarm.rpc.server.unauthenticated",
             ServerEvent::Late => "longarm.rpc.server.late",
             ServerEvent::Cancelled => "longarm.rpc.server.cancelled",
+            ServerEvent::Dropped => "longarm.rpc.server.dropped",
         }
     }
 }

@@ -210,14 +210,11 @@ impl OpeningSession {
         if plan.way == Way::Herd && uc.is_none() {
             return Step::End(self.index);
         }
-        let parts = LinkParts {
-            qp: self.connection,
-            uc,
-            datagrams: port.ud().cloned().zip(ready.memory.ud()),
-            area,
-            read_area,
-            peer: PeerKeys { written, read },
-        };
+        let datagrams = port.ud().cloned().zip(ready.memory.ud());
+        if matches!(plan.way, Way::Herd | Way::Datagram) && datagrams.is_none() {
+            return Step::End(self.index);
+        }
+        let parts = LinkParts { qp: self.connection, uc, datagrams, area, read_area, peer: PeerKeys { written, read } };
         let link = VerbsLink::new(parts, port.stores(), options.tuning);
         let sizes = plan.sizes;
         let limits = SessionLimits { slots: sizes.slots, max_message_bytes: sizes.max_message_bytes as usize };

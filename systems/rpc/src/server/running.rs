@@ -200,6 +200,8 @@ pub struct ServerStats {
     pub late: u64,
     /// Requests that were withdrawn before their handler ran. Of sessions that have ended.
     pub cancelled: u64,
+    /// Datagrams to no session; and, of sessions that have ended, those that fitted no request.
+    pub dropped: u64,
 }
 
 impl Server {
@@ -227,6 +229,7 @@ impl Server {
             unauthenticated: sum(|figures| &figures.unauthenticated),
             late: sum(|figures| &figures.late),
             cancelled: sum(|figures| &figures.cancelled),
+            dropped: sum(|figures| &figures.dropped),
         }
     }
 

@@ -122,15 +122,17 @@ impl Sessions {
         }
     }
 
-    /// Hands a datagram to the session that its first word names. One for nobody is dropped.
-    pub(crate) fn on_datagram(&mut self, datagram: &[u8], now: Instant) {
+    /// Hands a datagram to the session that its first word names. Returns false for one to nobody.
+    pub(crate) fn on_datagram(&mut self, datagram: &[u8], now: Instant) -> bool {
         let Some(index) = datagram.first_chunk().map(|word| u32::from_le_bytes(*word)) else {
-            return;
+            return false;
         };
-        if let Some((_, session)) = self.get(index) {
-            session.on_datagram(datagram, now);
-            self.make_ready(index);
-        }
+        let Some((_, session)) = self.get(index).filter(|(_, session)| session.carrier().takes_datagrams()) else {
+            return false;
+        };
+        session.on_datagram(datagram, now);
+        self.make_ready(index);
+        true
     }
 
     /// The session has something to do.

@@ -52,6 +52,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) unauthenticated: AtomicU64,
     pub(crate) late: AtomicU64,
     pub(crate) cancelled: AtomicU64,
+    pub(crate) dropped: AtomicU64,
 }
 
 /// One polling thread.
@@ -177,7 +178,10 @@ impl ServerWorker {
                 None => {}
             },
             PortEvent::Datagram(buffer) => {
-                self.sessions.on_datagram(&buffer, now);
+                if !self.sessions.on_datagram(&buffer, now) {
+                    self.figures.dropped.fetch_add(1, Ordering::Relaxed);
+                    observe::count(ServerEvent::Dropped, 1);
+                }
                 self.port.put_datagram(buffer);
             }
             PortEvent::Sent(completion) => self.sessions.with(completion.qpn(), |session| {
@@ -340,13 +344,14 @@ impl ServerWorker {
             return;
         };
         session.link().disconnect();
-        let counters = session.counters();
+        let (counters, carrier) = (session.counters(), session.carrier().counters());
         let figures = &self.figures;
         for (figure, event, count) in [
-            (&figures.repeated, ServerEvent::Repeated, counters.repeated),
+            (&figures.repeated, ServerEvent::Repeated, counters.repeated + carrier.repeated),
             (&figures.malformed, ServerEvent::Malformed, counters.malformed),
             (&figures.late, ServerEvent::Late, counters.late),
             (&figures.cancelled, ServerEvent::Cancelled, counters.cancelled),
+            (&figures.dropped, ServerEvent::Dropped, carrier.dropped),
         ] {
             figure.fetch_add(count, Ordering::Relaxed);
             observe::count(event, count);

@@ -4,6 +4,7 @@
 mod journal;
 mod load;
 mod resources;
+pub(crate) mod rogue;
 mod server;
 
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ pub(crate) use journal::{Journal, Outcomes};
 pub(crate) use load::{body_of, connected, fill_pools, load, options};
 pub(crate) use resources::{ProcessCost, ProcessHold};
 pub(crate) use rustix::process::Signal;
-pub(crate) use server::{ECHO, LATER, NOTE, figures};
+pub(crate) use server::{ECHO, Figures, LATER, NOTE, figures};
 
 /// The server's address in the namespace of the test.
 pub(crate) const ADDRESS: &str = "127.0.0.1:7471";

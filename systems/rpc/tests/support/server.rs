@@ -23,6 +23,8 @@ pub(crate) struct Figures {
     pub(crate) sessions: u64,
     pub(crate) malformed: u64,
     pub(crate) requests: u64,
+    pub(crate) repeated: u64,
+    pub(crate) dropped: u64,
 }
 
 /// Serves until it is killed.
@@ -65,7 +67,7 @@ fn number_of(body: &[u8]) -> u64 {
 }
 
 fn encode(stats: &ServerStats, out: &mut Vec<u8>) {
-    for figure in [stats.sessions, stats.malformed, stats.requests] {
+    for figure in [stats.sessions, stats.malformed, stats.requests, stats.repeated, stats.dropped] {
         out.extend_from_slice(&figure.to_le_bytes());
     }
 }
@@ -73,6 +75,6 @@ fn encode(stats: &ServerStats, out: &mut Vec<u8>) {
 /// The server's figures now.
 pub(crate) fn figures(client: &mut Client) -> Figures {
     let bytes = client.call(FIGURES, b"", PATIENCE).unwrap();
-    let [sessions, malformed, requests] = [0, 8, 16].map(|at| number_of(&bytes[at..]));
-    Figures { sessions, malformed, requests }
+    let [sessions, malformed, requests, repeated, dropped] = [0, 8, 16, 24, 32].map(|at| number_of(&bytes[at..]));
+    Figures { sessions, malformed, requests, repeated, dropped }
 }

@@ -33,6 +33,8 @@ pub(crate) struct DatagramClient {
     /// No timer ends before.
     earliest: Option<Instant>,
     counters: DatagramCounters,
+    /// The peer broke the rules of the connection beside the datagrams.
+    pub(super) broken: bool,
 }
 
 impl DatagramClient {
@@ -49,6 +51,7 @@ impl DatagramClient {
             rtt: RoundTrip::new(setup.shortest_timeout),
             earliest: None,
             counters: DatagramCounters::default(),
+            broken: false,
             setup,
         }
     }

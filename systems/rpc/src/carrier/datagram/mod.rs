@@ -188,6 +188,22 @@ impl DatagramCarrier {
         }
     }
 
+    /// Immediate data has come over the connection beside the datagrams, which carries none.
+    pub(crate) fn on_imm(&mut self) {
+        match self {
+            DatagramCarrier::Client(client) => client.broken = true,
+            DatagramCarrier::Server(server) => server.broken = true,
+        }
+    }
+
+    /// True if the peer broke the rules of the connection. Anybody can send datagrams: none is believed to be its fault.
+    pub(crate) fn is_broken(&self) -> bool {
+        match self {
+            DatagramCarrier::Client(client) => client.broken,
+            DatagramCarrier::Server(server) => server.broken,
+        }
+    }
+
     /// Credits of the client that packets hold.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn credits_taken(&self) -> Option<u32> {

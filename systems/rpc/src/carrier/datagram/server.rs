@@ -53,6 +53,8 @@ pub(crate) struct DatagramServer {
     /// Answers that may wait at a time. An honest client has no more packets under way, unless it repeats some.
     most_owed: usize,
     counters: DatagramCounters,
+    /// The peer broke the rules of the connection beside the datagrams.
+    pub(super) broken: bool,
 }
 
 impl DatagramServer {
@@ -64,6 +66,7 @@ impl DatagramServer {
             owed: VecDeque::with_capacity(most_owed),
             most_owed,
             counters: DatagramCounters::default(),
+            broken: false,
             setup,
         }
     }
