@@ -344,6 +344,7 @@ impl ServerWorker {
             return;
         };
         session.link().disconnect();
+        self.port.forget(u32::from(session.slots()) + MESSAGES, session.carrier().credits());
         let (counters, carrier) = (session.counters(), session.carrier().counters());
         let figures = &self.figures;
         for (figure, event, count) in [

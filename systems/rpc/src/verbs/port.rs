@@ -43,6 +43,8 @@ pub(crate) struct Port {
     /// Receive buffers of each kind that it has.
     receives: u32,
     datagrams: u32,
+    /// Messages and datagrams that its sessions may send at a time.
+    expected: (u32, u32),
     done: VecDeque<Completion>,
     batch: Vec<Completion>,
 }
@@ -77,6 +79,7 @@ impl Port {
             sizes,
             receives: 0,
             datagrams: 0,
+            expected: (FIRST_RECEIVES, FIRST_RECEIVES),
             done: VecDeque::with_capacity(BATCH),
             batch: Vec::with_capacity(BATCH),
         };
@@ -91,8 +94,14 @@ impl Port {
     /// Makes room for so many more messages and datagrams at a time, as far as the sizes allow. Without memory for them
     /// senders wait, or send again.
     pub(crate) fn expect(&mut self, messages: u32, datagrams: u32) {
-        let _ = self.add_receives(messages);
-        let _ = self.add_datagrams(datagrams);
+        self.expected = (self.expected.0 + messages, self.expected.1 + datagrams);
+        let _ = self.add_receives(self.expected.0.saturating_sub(self.receives));
+        let _ = self.add_datagrams(self.expected.1.saturating_sub(self.datagrams));
+    }
+
+    /// The session that was expected to send so much has ended. Its buffers stay for those that come.
+    pub(crate) fn forget(&mut self, messages: u32, datagrams: u32) {
+        self.expected = (self.expected.0 - messages, self.expected.1 - datagrams);
     }
 
     fn add_receives(&mut self, count: u32) -> Result<(), ResourceError> {
