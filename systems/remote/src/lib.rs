@@ -23,9 +23,11 @@
 //!
 //! # Layers
 //!
-//! Nothing above the last line knows a device, a thread or a clock:
+//! Only the first line knows a device, a thread or a clock:
 //!
 //! ```text
+//!  verbs         readers on queue pairs, and the owner's registered memory
+//!  update        a peer's change of one object: lock, WRITE, unlock
 //!  lookup        a reader's search for one key: asks for READs, is fed bytes
 //!  owner         the writer of a table: objects, slots, growth
 //!  layout        cluster, hopscotch, cuckoo: where a key's slot may be
@@ -37,6 +39,7 @@
 #![forbid(unsafe_code)]
 
 mod allocator;
+mod cache;
 mod layout;
 mod local;
 mod lookup;
@@ -47,8 +50,11 @@ mod root;
 #[cfg(any(test, feature = "sim"))]
 #[doc(hidden)]
 pub mod sim;
+mod update;
+mod verbs;
 
 pub use allocator::{AllocatorOptions, BlockAllocator, NoRoom};
+pub use cache::LocationCache;
 pub use layout::{Candidate, Cluster, Cuckoo, Hopscotch, IndexSearch, SearchStep, TableFull, TableLayout, TableShape};
 pub use local::{Found, LocalReads, LookupError};
 pub use lookup::{FoundObject, KeyLookup, LookupCounts, LookupStep, ReadRequest};
@@ -59,3 +65,5 @@ pub use object::{
 };
 pub use owner::{OwnerError, OwnerOptions, PutOutcome, TableOwner};
 pub use root::{ROOT_BYTES, RootCopy};
+pub use update::{OneSidedUpdate, UpdateRefusal, UpdateStep};
+pub use verbs::{FoundPlace, ReadError, ReaderOptions, ReaderStats, TableMemory, TableReader};

@@ -1,0 +1,76 @@
+//! Registered memory as the memory of a table.
+
+use longarm::{Access, MemoryRegion, ProtectionDomain, RemoteKey, ResourceError};
+
+use crate::memory::WordMemory;
+
+/// Memory that peers reach by its key. Dropping it revokes the key.
+#[derive(Debug)]
+pub struct TableMemory(MemoryRegion);
+
+impl TableMemory {
+    /// Zeroed memory for a table that peers only read.
+    ///
+    /// # Errors
+    /// If there is no memory, or the device refuses it.
+    pub fn readable(domain: &ProtectionDomain, len_bytes: usize) -> Result<TableMemory, ResourceError> {
+        Ok(TableMemory(domain.expose(len_bytes, Access::REMOTE_READ)?))
+    }
+
+    /// Zeroed memory for a table whose objects peers also update alone. They may write *any* of its bytes: a peer that
+    /// breaks the rules breaks the table.
+    ///
+    /// # Errors
+    /// If there is no memory, or the device refuses it. Also if its atomics are not atomic towards this processor's:
+    /// then the owner and its peers could take one lock at once.
+    pub fn writable(domain: &ProtectionDomain, len_bytes: usize) -> Result<TableMemory, ResourceError> {
+        if !domain.device().capabilities().host_atomics {
+            return Err(ResourceError::Invalid {
+                what: "the rights of a table that peers update",
+                is: 0,
+                rule: "the device's atomics are atomic towards the processor's",
+            });
+        }
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+        Ok(TableMemory(domain.expose(len_bytes, access)?))
+    }
+
+    /// The key for readers.
+    pub fn key(&self) -> RemoteKey {
+        self.0.key()
+    }
+
+    /// The region: for windows, which give narrower rights.
+    pub fn region(&self) -> &MemoryRegion {
+        &self.0
+    }
+}
+
+/// Owners check all places. One that is out of range all the same reads as zeros, and a store there is nothing.
+impl WordMemory for TableMemory {
+    fn len_bytes(&self) -> u64 {
+        self.0.len_bytes()
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.0.load(at).map_or(0, u64::from_le)
+    }
+
+    fn store(&self, at: u64, word: u64) {
+        let _ = self.0.store(at, word.to_le());
+    }
+
+    fn compare_swap(&self, at: u64, compare: u64, swap: u64) -> u64 {
+        self.0.compare_swap(at, compare.to_le(), swap.to_le()).map_or(0, u64::from_le)
+    }
+
+    fn copy_in(&self, at: u64, bytes: &[u8]) {
+        let _ = self.0.copy_in(at, bytes);
+    }
+
+    fn copy_out(&self, at: u64, out: &mut [u8]) {
+        if self.0.copy_out(at, out).is_err() {
+            out.fill(0);
+        }
+    }
+}
