@@ -16,6 +16,10 @@ use support::{Doorman, request, router};
 use tarpc::context::{self, Context};
 use tarpc::server::Serve;
 use tower::ServiceBuilder;
+use tower::balance::p2c::Balance;
+use tower::discover::ServiceList;
+use tower::load::{CompleteOnResponse, PendingRequestsDiscover};
+use tower::util::BoxCloneService;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -175,6 +179,58 @@ fn tarpc_goes_through_a_channel() {
             let transport = longarm_rpc::tarpc::client(channel, WORLD);
             let world = WorldClient::new(tarpc::client::Config::default(), transport).spawn();
             assert_eq!(world.hello(context::current(), "Bob".into()).await.unwrap(), "Hello Bob!");
+        });
+    });
+}
+
+/// Calls until as many as these have succeeded; returns how many failed. None may fail of which the server says that it
+/// was not executed: the others would have taken it.
+async fn call_until<T>(client: &mut GreeterClient<T>, successes: u32) -> u32
+where
+    T: tower::Service<longarm_rpc::Call, Response = longarm_rpc::Response<bytes::Bytes>>,
+    T::Error: Into<longarm_rpc::BoxError>,
+{
+    let (mut ok, mut failed) = (0, 0);
+    while ok < successes {
+        match client.say_hello(request("Ada")).await {
+            Ok(_) => ok += 1,
+            Err(status) => {
+                assert_eq!((status.code(), status.executed()), (Code::Unavailable, Executed::Unknown), "{status}");
+                failed += 1;
+            }
+        }
+    }
+    failed
+}
+
+#[test]
+fn a_balancer_leaves_out_a_server_that_is_gone_until_it_is_back() {
+    alone("a_balancer_leaves_out_a_server_that_is_gone_until_it_is_back", || {
+        block_on(async {
+            let doormen: [Arc<Doorman>; 2] = Default::default();
+            let [first, second] = [0, 1].map(|at| server(&doormen[at], RunOn::Poller));
+            let greetings = |at: usize| doormen[at].greetings.load(std::sync::atomic::Ordering::Relaxed);
+            let address = first.local_addr();
+            let channels = [connect(&first).await.when_connected(), connect(&second).await.when_connected()];
+            let channels = PendingRequestsDiscover::new(ServiceList::new(channels), CompleteOnResponse::default());
+            let balanced = ServiceBuilder::new().timeout(TIMEOUT).buffer(16).service(Balance::new(channels));
+            let mut client = GreeterClient::new(BoxCloneService::new(balanced));
+            assert_eq!(call_until(&mut client, 100).await, 0);
+            assert!(greetings(0) > 0 && greetings(1) > 0);
+            drop(first);
+            let (gone, mut other) = (greetings(0), client.clone());
+            // The calls through a buffer can be spawned.
+            let failed = tokio::spawn(async move { call_until(&mut other, 200).await }).await.unwrap();
+            assert!(failed <= 1, "{failed} calls failed: one can have been on its way");
+            assert_eq!(greetings(0), gone);
+            let greeter = GreeterServer::from_arc(Arc::clone(&doormen[0]));
+            let again = || Server::builder().add_service(greeter.clone()).unwrap().bind(address).ok();
+            let _first = testkit::wait_for("the address is free", again);
+            let back = Instant::now();
+            while greetings(0) == gone {
+                assert!(back.elapsed() < TIMEOUT, "the server that is back gets no calls");
+                call_until(&mut client, 10).await;
+            }
         });
     });
 }

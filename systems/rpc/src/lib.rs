@@ -81,7 +81,7 @@ pub use auth::AuthenticatedPeer;
 pub use auth::ClientTls;
 #[cfg(feature = "shared-key")]
 pub use auth::SharedSecret;
-pub use channel::{Calling, Channel, ChannelStats};
+pub use channel::{Calling, Channel, ChannelStats, ConnectedChannel};
 pub use client::{Client, ClientStats};
 pub use code::{Code, Executed};
 pub use message::{Request, Response};

@@ -7,6 +7,7 @@
 //! ```
 
 mod calling;
+mod connected;
 mod driver;
 mod state;
 
@@ -19,6 +20,7 @@ use longarm::Target;
 
 pub use calling::Calling;
 use calling::FirstSession;
+pub use connected::ConnectedChannel;
 pub use state::ChannelStats;
 
 use crate::channel::driver::start_driver;
@@ -87,6 +89,12 @@ impl Channel {
     /// Calls a method. The request goes out when the future is first polled, as soon as the session has room.
     pub fn call(&self, method: Method, request: Request<Bytes>) -> Calling {
         Calling::new(&self.handle.shared, method, request)
+    }
+
+    /// The same channel, ready only while it is connected: for a balancer over several servers, such as
+    /// `tower::balance::p2c::Balance`.
+    pub fn when_connected(&self) -> ConnectedChannel {
+        ConnectedChannel(self.clone())
     }
 
     /// Its figures, and the way of its session with the reason.
