@@ -321,7 +321,7 @@ impl Client {
             }
             PortEvent::Failed(_, why, completion) => {
                 let _ = self.session.link().on_completion(completion);
-                self.session.on_down(&why);
+                self.session.on_down(&format!("the session has ended: {why}"));
             }
         }
     }
