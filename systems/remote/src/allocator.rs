@@ -62,6 +62,8 @@ pub struct BlockAllocator {
     slabs: BTreeMap<u64, Slab>,
     /// For each class, slabs with a free block.
     open: HashMap<SizeClass, Vec<u64>>,
+    /// Blocks in use: a peer with the right to write may lead the owner anywhere.
+    held: HashMap<u64, SizeClass>,
     waiting: VecDeque<(u64, u64, SizeClass)>,
     waiting_bytes: u64,
     used_bytes: u64,
@@ -78,6 +80,7 @@ impl BlockAllocator {
             runs,
             slabs: BTreeMap::new(),
             open: HashMap::new(),
+            held: HashMap::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             used_bytes: 0,
@@ -117,11 +120,21 @@ impl BlockAllocator {
         let at = if self.is_small(class) { self.take_from_slab(class) } else { self.take_run(run_bytes(class)) };
         let at = at.ok_or(no_room)?;
         self.used_bytes += class.bytes();
+        self.held.insert(at, class);
         Ok(at)
     }
 
-    /// Frees a block that was allocated with that class. It waits for its reuse.
+    /// True if a block of that class is in use there.
+    pub fn is_held(&self, at: u64, class: SizeClass) -> bool {
+        self.held.get(&at) == Some(&class)
+    }
+
+    /// Frees a block, which then waits for its reuse. Nothing happens if no block of that class is in use there.
     pub fn free(&mut self, at: u64, class: SizeClass) {
+        if !self.is_held(at, class) {
+            return;
+        }
+        self.held.remove(&at);
         self.used_bytes -= class.bytes();
         self.waiting_bytes += class.bytes();
         self.waiting.push_back((self.now_ns, at, class));

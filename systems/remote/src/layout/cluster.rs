@@ -106,7 +106,8 @@ impl TableLayout for Cluster {
         _: &mut dyn FnMut(),
     ) -> Result<(), TableFull> {
         let mut bucket = bucket_of(tag, shape.main);
-        loop {
+        // A chain with more buckets than there are is a circle that a peer made.
+        for _ in 0..=shape.spare {
             let at = bucket_at(shape, bucket);
             let free = (0..SLOTS).find(|slot| location_in(memory, at + slot * SLOT_BYTES).is_none());
             let last_at = at + LAST * SLOT_BYTES;
@@ -131,6 +132,7 @@ impl TableLayout for Cluster {
                 }
             }
         }
+        Err(TableFull)
     }
 
     fn relocate<M: WordMemory>(memory: &M, slot_at: u64, _: u64, location: Location) {

@@ -128,7 +128,8 @@ fn chain_slot<M: WordMemory>(
     home: u64,
 ) -> Option<(u64, Option<u64>)> {
     let mut bucket = home;
-    loop {
+    // A chain with more buckets than there are is a circle that a peer made.
+    for _ in 0..=shape.spare {
         let link_at = bucket_at(shape, bucket) + LINK_AT;
         match chain_bucket(shape, memory.load(link_at)) {
             Some(next) => {
@@ -144,6 +145,7 @@ fn chain_slot<M: WordMemory>(
             }
         }
     }
+    None
 }
 
 impl TableLayout for Hopscotch {

@@ -44,7 +44,7 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     fn look(&mut self, candidate: Candidate, key: &[u8]) -> Result<Option<OwnObject>, OwnerError> {
         let Candidate { location, slot_at, .. } = candidate;
         let (at, block_bytes) = (location.offset(), location.class().bytes());
-        if at.checked_add(block_bytes).is_none_or(|end| end > self.memory.len_bytes()) {
+        if !self.blocks.is_held(at, location.class()) {
             return Err(OwnerError::Broken);
         }
         let header = ObjectHeader::from_word(self.memory.load(at));

@@ -70,7 +70,7 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     /// The tag of the key of an object.
     fn tag_at(&mut self, location: Location) -> Result<u64, OwnerError> {
         let (at, block_bytes) = (location.offset(), location.class().bytes());
-        if at.checked_add(block_bytes).is_none_or(|end| end > self.memory.len_bytes()) {
+        if !self.blocks.is_held(at, location.class()) {
             return Err(OwnerError::Broken);
         }
         let (key_bytes, _) = C::lengths(&self.memory, at, block_bytes).ok_or(OwnerError::Broken)?;

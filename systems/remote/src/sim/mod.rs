@@ -17,6 +17,7 @@
 //! - While the writer stands still in the middle of an operation on one key, lookups of other keys that are there find them.
 
 mod history;
+mod peer;
 mod plant;
 mod readers;
 mod run;

@@ -7,7 +7,7 @@ use crate::lookup::{KeyLookup, LookupStep, ReadRequest};
 use crate::object::{Location, ReadGrain, TornCheck};
 use crate::sim::history::LookupRecord;
 use crate::sim::plant::Plant;
-use crate::sim::story::Story;
+use crate::sim::story::{Operation, Story};
 use crate::sim::timeline::Timeline;
 
 /// A reader: a lookup, and the places that it remembers.
@@ -70,9 +70,11 @@ impl<'a, L: TableLayout, C: TornCheck> SimReader<'a, L, C> {
 
     /// Lookups at one time, at which the writer stands still. Keys that it is not working on must be found.
     pub(crate) fn stand_still(&mut self, time: usize) -> Result<(), String> {
-        let working = self.story.operations.iter().find(|operation| operation.begin < time && time < operation.end);
+        let operations = &self.story.operations;
+        let at_work = |operation: &&Operation| operation.begin < time && time < operation.end;
+        let first = operations.iter().filter(at_work).map(|operation| operation.begin).min();
         // A reader that has read the root record before. It could not while the writer stands in the middle of that.
-        (self.now, self.haste) = (working.map_or(time, |operation| operation.begin), 0);
+        (self.now, self.haste) = (first.unwrap_or(time), 0);
         self.look_up(0)?;
         self.now = time;
         for key in 0..self.story.keys.len() {
@@ -81,7 +83,7 @@ impl<'a, L: TableLayout, C: TornCheck> SimReader<'a, L, C> {
             let present = done.and_then(|operation| operation.value.as_deref());
             let answer = self.look_up(key)?;
             match (answer, present) {
-                _ if working.is_some_and(|operation| operation.key == key) => {}
+                _ if operations.iter().filter(at_work).any(|operation| operation.key == key) => {}
                 (Some(Some(value)), Some(present)) if value == present => {}
                 (Some(None), None) => {}
                 // Slots may be moving then, and the reader cannot tell whether it has overlooked one.

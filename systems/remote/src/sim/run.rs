@@ -53,6 +53,12 @@ pub struct SeedReport {
     pub busy: u64,
     /// Operations that found no room.
     pub refused: u64,
+    /// Operations that found a peer's lock.
+    pub locked: u64,
+    /// Updates by peers.
+    pub by_peers: u64,
+    /// Locks of dead peers that the owner has broken.
+    pub broken: u64,
 }
 
 impl SeedReport {
@@ -65,6 +71,9 @@ impl SeedReport {
             lookups: self.lookups + other.lookups,
             busy: self.busy + other.busy,
             refused: self.refused + other.refused,
+            locked: self.locked + other.locked,
+            by_peers: self.by_peers + other.by_peers,
+            broken: self.broken + other.broken,
         }
     }
 }
@@ -126,6 +135,9 @@ fn run<L: TableLayout, C: TornCheck>(plant: Option<Plant>, seed: u64) -> Result<
         operations: story.operations.len() as u64,
         stores: timeline.end() as u64,
         refused: story.refused,
+        locked: story.locked,
+        by_peers: story.by_peers,
+        broken: story.broken,
         ..SeedReport::default()
     };
     for _ in 0..6 {

@@ -6,6 +6,7 @@ use crate::allocator::AllocatorOptions;
 use crate::layout::TableLayout;
 use crate::object::TornCheck;
 use crate::owner::{OwnerError, OwnerOptions, TableOwner};
+use crate::sim::peer::PeerWrite;
 use crate::sim::timeline::{NotedMemory, WordStore};
 
 /// One operation that has changed a key.
@@ -27,6 +28,13 @@ pub(crate) struct Story {
     pub(crate) memory_bytes: u64,
     /// Operations that found no room.
     pub(crate) refused: u64,
+    /// Operations of the owner that found a peer's lock.
+    pub(crate) locked: u64,
+    /// Updates by peers, and locks that the owner had to break.
+    pub(crate) by_peers: u64,
+    pub(crate) broken: u64,
+    /// The peer's update that is under way.
+    peer: Option<PeerWrite>,
 }
 
 /// Bytes that follow from a number.
@@ -57,15 +65,61 @@ impl Story {
             stores: Vec::new(),
             memory_bytes,
             refused: 0,
+            locked: 0,
+            by_peers: 0,
+            broken: 0,
+            peer: None,
         };
         if let Ok(mut owner) = TableOwner::<_, L, C>::create(&memory, options) {
             for number in 0..random.usize(20..250) {
                 owner.set_now(number as u64);
-                story.operate(&mut owner, &memory, random, number);
+                match random.u8(..8) {
+                    0..2 if C::PEERS_MAY_WRITE => story.let_peer(&mut owner, &memory, random, number),
+                    _ => story.operate(&mut owner, &memory, random, number),
+                }
+            }
+            while story.peer.is_some() {
+                story.let_peer(&mut owner, &memory, random, 0);
             }
         }
         story.stores = memory.into_stores();
         story
+    }
+
+    /// One step of a peer. Sometimes it dies, and the owner breaks its lock.
+    fn let_peer<L: TableLayout, C: TornCheck>(
+        &mut self,
+        owner: &mut TableOwner<&NotedMemory, L, C>,
+        memory: &NotedMemory,
+        random: &mut Rng,
+        number: usize,
+    ) {
+        let Some(mut peer) = self.peer.take() else {
+            let key = random.usize(..self.keys.len());
+            self.peer = PeerWrite::start(owner, memory, random, (key, &self.keys[key]));
+            return;
+        };
+        if random.u8(..8) == 0 {
+            let value = value(random, number);
+            match owner.break_lock(&self.keys[peer.key], peer.held, &value) {
+                Ok(_) => {
+                    self.broken += 1;
+                    self.note(peer.key, value, peer.begin, memory.now());
+                }
+                // Without room the lock stays for now.
+                Err(OwnerError::NoRoom(_)) => self.peer = Some(peer),
+                Err(error) => panic!("operation {number}: {error}"),
+            }
+        } else if peer.advance(memory, random) {
+            self.by_peers += 1;
+            self.note(peer.key, peer.value, peer.begin, memory.now());
+        } else {
+            self.peer = Some(peer);
+        }
+    }
+
+    fn note(&mut self, key: usize, value: Vec<u8>, begin: usize, end: usize) {
+        self.operations.push(Operation { key, value: Some(value), begin, end });
     }
 
     fn operate<L: TableLayout, C: TornCheck>(
@@ -86,6 +140,7 @@ impl Story {
             Ok(Some(value)) => self.operations.push(Operation { key, value, begin, end: memory.now() }),
             Ok(None) => {}
             Err(OwnerError::NoRoom(_) | OwnerError::Full(_)) => self.refused += 1,
+            Err(OwnerError::Locked(_)) => self.locked += 1,
             Err(error) => panic!("operation {number}: {error}"),
         }
     }

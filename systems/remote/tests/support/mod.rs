@@ -1,4 +1,5 @@
 //! Processes of a test: an owner that writes all the time, and the reader in the test itself.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::process::Child;
 use std::time::{Duration, Instant};
