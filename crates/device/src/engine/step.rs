@@ -54,6 +54,10 @@ impl Engine {
 
     #[inline]
     fn carry_out(&self, poll: LanePoll, scratch: &mut ThreadScratch) -> bool {
+        // Sockets are polled now and then only; requests do not wait for that.
+        if self.schedule.deferred.has_requests() {
+            self.send_deferred(&mut scratch.path);
+        }
         match poll {
             LanePoll::Nothing => false,
             LanePoll::Frames => {

@@ -15,6 +15,8 @@ const BLOCKS: u32 = 256;
 const MAX_BLOCKS: u32 = 32 * 1024;
 /// The shortest buffer of a pool.
 const MIN_CLASS_BITS: u32 = 10;
+/// Bytes that are allocated together, if the buffers are shorter.
+const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes that each size of a pool keeps at most while nobody uses them.
 const MAX_IDLE_BYTES: usize = 32 << 20;
 
@@ -99,10 +101,25 @@ impl Stores {
     /// A buffer of that length; `None` if there is no memory.
     pub(crate) fn buffer(&self, len_bytes: usize) -> Option<Buffer> {
         let class = class_of(len_bytes);
-        let idle = self.buffers.lock().take(class);
-        let mut buffer = idle.or_else(|| self.domain.allocate(1 << class).ok())?;
+        let mut buffers = self.buffers.lock();
+        let mut buffer = match buffers.take(class) {
+            Some(buffer) => buffer,
+            None => {
+                let mut cut = self.cut_chunk(class)?;
+                let first = cut.pop();
+                cut.into_iter().for_each(|buffer| buffers.put(class, buffer));
+                first?
+            }
+        };
         buffer.set_len(len_bytes);
         Some(buffer)
+    }
+
+    /// New buffers of one size. Each allocation costs a registration and a descriptor, so short ones are made together.
+    fn cut_chunk(&self, class: u32) -> Option<Vec<Buffer>> {
+        let len_bytes = 1 << class;
+        let chunk = self.domain.allocate(len_bytes.max(CHUNK_BYTES)).ok()?;
+        Some(chunk.split_into(len_bytes))
     }
 
     /// A buffer with a copy of the parts.
