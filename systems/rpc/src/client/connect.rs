@@ -19,6 +19,10 @@ use crate::status::Status;
 use crate::verbs::{LinkParts, PeerKeys, Port, PortEvent, PortSizes, VerbsLink};
 use crate::way::Way;
 
+/// Receive buffers for datagrams: as many as a session has credits, and some for answers that were sent twice. Many clients of
+/// a process have one buffer each in the processor's cache at best.
+const DATAGRAMS: u32 = 40;
+
 /// Connects to a server and agrees on a session with it. Blocks at most for the time in the options.
 pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bool) -> Result<Client, Status> {
     check(options)?;
@@ -27,7 +31,7 @@ pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bo
     let device = route.open_device().map_err(unreachable)?;
     let ways = offered(options, &device)?;
     let receives = u32::from(options.slots) * 2 + 16;
-    let datagrams = if ways.iter().any(|way| matches!(way, Way::Herd | Way::Datagram)) { 128 } else { 0 };
+    let datagrams = if ways.iter().any(|way| matches!(way, Way::Herd | Way::Datagram)) { DATAGRAMS } else { 0 };
     let domain = device.protection_domain().map_err(unreachable)?;
     let port = Port::new(&domain, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
     let connection = longarm::connect(&route, port.rc(), b"").wait(left(until)).map_err(unreachable)?;

@@ -37,7 +37,7 @@ use crate::link::{LinkBusy, SessionLink};
 
 /// The longest body that travels as packets where the session's connection can carry a READ, which is one request and
 /// needs no timers.
-pub(crate) const READ_ABOVE_BYTES: usize = 32 << 10;
+pub(crate) const READ_ABOVE_BYTES: usize = 8 << 10;
 /// Credits of a session, unless the program says otherwise (eRPC, section 4.3.1).
 pub(crate) const DEFAULT_CREDITS: u32 = 32;
 /// The shortest timeout, unless the program says otherwise (eRPC, section 5.2.3).
