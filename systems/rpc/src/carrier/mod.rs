@@ -11,6 +11,7 @@ mod immediate;
 mod record;
 mod ring;
 mod round_trip;
+mod slot_list;
 mod slot_order;
 mod slots;
 
@@ -23,6 +24,7 @@ pub(crate) use herd::{HerdClient, HerdServer, HerdSession};
 pub(crate) use immediate::ImmediateCarrier;
 pub(crate) use record::RECORD_OVERHEAD_BYTES;
 pub(crate) use ring::{RING_START_BYTES, RingCarrier};
+pub(crate) use slot_list::SlotList;
 pub(crate) use slots::{MAX_SLOTS, SlotSet};
 
 use crate::frame::FrameHeader;

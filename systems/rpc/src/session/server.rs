@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use longarm::RemoteKey;
 
-use crate::carrier::{Carrier, SlotSet};
+use crate::carrier::{Carrier, SlotList, SlotSet};
 use crate::code::{Code, Executed};
 use crate::frame::{FrameHeader, LARGE, RpcKind, large_key, outcome_info};
 use crate::link::{CARRIER_READ, LinkBusy, SessionLink};
@@ -55,12 +55,18 @@ struct ServerSlot<E> {
     exposed: Option<E>,
 }
 
+impl<E> Default for ServerSlot<E> {
+    fn default() -> ServerSlot<E> {
+        ServerSlot { number: 0, state: ServeState::Idle, withdrawn: Withdrawn::default(), reply: None, exposed: None }
+    }
+}
+
 /// The server's end of a session.
 pub(crate) struct ServerSession<L: SessionLink> {
     link: L,
     carrier: Carrier,
     limits: SessionLimits,
-    slots: Vec<ServerSlot<L::Exposed>>,
+    slots: SlotList<ServerSlot<L::Exposed>>,
     /// Slots whose reply the device has not taken yet.
     unsent: SlotSet,
     /// Slots whose request waits until the device takes the READ.
@@ -76,17 +82,10 @@ pub(crate) struct ServerSession<L: SessionLink> {
 
 impl<L: SessionLink> ServerSession<L> {
     pub(crate) fn new(link: L, carrier: Carrier, limits: SessionLimits) -> ServerSession<L> {
-        let empty = |_| ServerSlot {
-            number: 0,
-            state: ServeState::Idle,
-            withdrawn: Withdrawn::default(),
-            reply: None,
-            exposed: None,
-        };
         ServerSession {
             link,
             carrier,
-            slots: (0..limits.slots).map(empty).collect(),
+            slots: SlotList::new(limits.slots),
             limits,
             unsent: SlotSet::default(),
             unread: SlotSet::default(),
@@ -105,7 +104,7 @@ impl<L: SessionLink> ServerSession<L> {
 
     /// Calls at a time.
     pub(crate) fn slots(&self) -> u16 {
-        self.slots.len() as u16
+        self.slots.most()
     }
 
     pub(crate) fn carrier(&self) -> &Carrier {
@@ -177,8 +176,7 @@ impl<L: SessionLink> ServerSession<L> {
     }
 
     fn on_request(&mut self, header: FrameHeader, body: &[u8], now: Instant) -> Option<Arrived<L::Bytes>> {
-        let Some(slot) = self.slots.get_mut(usize::from(header.slot)).filter(|_| header.kind == RpcKind::Request)
-        else {
+        let Some(slot) = self.slots.reach(header.slot).filter(|_| header.kind == RpcKind::Request) else {
             self.break_off("the client sent a message that is no request");
             return None;
         };
@@ -213,13 +211,13 @@ impl<L: SessionLink> ServerSession<L> {
 
     /// The client asks again: it has not had the reply.
     fn repeat(&mut self, slot: u16, now: Instant) {
-        let Some((header, body)) = self.slots[usize::from(slot)].reply.take() else {
+        let Some((header, body)) = self.slots[slot].reply.take() else {
             return; // The handler still runs.
         };
         if self.carrier.send(&mut self.link, &header, &body, now).is_err() {
             self.unsent.insert(slot);
         }
-        self.slots[usize::from(slot)].reply = Some((header, body));
+        self.slots[slot].reply = Some((header, body));
     }
 
     fn begin_read(&mut self, header: FrameHeader, body: &[u8], deadline: Option<Instant>, now: Instant) {
@@ -233,13 +231,13 @@ impl<L: SessionLink> ServerSession<L> {
             self.refuse(id, Code::ResourceExhausted, "the request is too long", now);
             return;
         }
-        self.slots[usize::from(header.slot)].state = ServeState::Reading { header, descriptor, deadline };
+        self.slots[header.slot].state = ServeState::Reading { header, descriptor, deadline };
         self.read(id);
     }
 
     fn read(&mut self, id: CallId) {
         self.unread.remove(id.slot);
-        let ServeState::Reading { descriptor, .. } = &self.slots[usize::from(id.slot)].state else {
+        let ServeState::Reading { descriptor, .. } = &self.slots[id.slot].state else {
             return;
         };
         let Some(key) = large_key(descriptor, self.limits.max_message_bytes) else {
@@ -257,7 +255,7 @@ impl<L: SessionLink> ServerSession<L> {
             return self.carrier.on_read(tag, bytes.as_ref().map(AsRef::as_ref));
         }
         let id = CallId { slot: (tag >> 32) as u16, number: tag as u32 };
-        let Some(slot) = self.slots.get_mut(usize::from(id.slot)).filter(|slot| slot.number == id.number) else {
+        let Some(slot) = self.slots.get_mut(id.slot).filter(|slot| slot.number == id.number) else {
             return;
         };
         let (ServeState::Reading { header, deadline, .. }, Some(bytes)) = (&slot.state, bytes) else {
@@ -271,7 +269,7 @@ impl<L: SessionLink> ServerSession<L> {
     /// True if nobody waits for the call any more. Otherwise its handler may run. If the answer is true, the caller
     /// is told that it did not.
     pub(crate) fn is_pointless(&mut self, id: CallId, deadline: Option<Instant>, now: Instant) -> bool {
-        if self.slots[usize::from(id.slot)].withdrawn.has(id.number) {
+        if self.slots[id.slot].withdrawn.has(id.number) {
             self.counters.cancelled += 1;
             self.refuse(id, Code::Cancelled, "withdrawn before it was executed", now);
         } else if deadline.is_some_and(|deadline| deadline <= now) {
@@ -285,7 +283,7 @@ impl<L: SessionLink> ServerSession<L> {
 
     /// The withdrawals of a slot, for a handler that waits for a thread.
     pub(crate) fn withdrawn(&self, slot: u16) -> Withdrawn {
-        self.slots[usize::from(slot)].withdrawn.clone()
+        self.slots[slot].withdrawn.clone()
     }
 
     /// Replies that no handler ran.
@@ -338,7 +336,7 @@ impl<L: SessionLink> ServerSession<L> {
 
     /// True if the call waits for its reply, which is made now.
     fn end_call(&mut self, id: CallId) -> bool {
-        let Some(slot) = self.slots.get_mut(usize::from(id.slot)).filter(|slot| slot.number == id.number) else {
+        let Some(slot) = self.slots.get_mut(id.slot).filter(|slot| slot.number == id.number) else {
             return false; // The session has gone on without it.
         };
         if self.down.is_some() || matches!(slot.state, ServeState::Idle) {
@@ -349,7 +347,7 @@ impl<L: SessionLink> ServerSession<L> {
     }
 
     fn send_exposed(&mut self, mut header: FrameHeader, (exposed, key): (L::Exposed, RemoteKey), now: Instant) {
-        self.slots[usize::from(header.slot)].exposed = Some(exposed);
+        self.slots[header.slot].exposed = Some(exposed);
         header.flags |= LARGE;
         let descriptor = key.to_bytes();
         header.body_bytes = descriptor.len() as u32;
@@ -379,7 +377,7 @@ impl<L: SessionLink> ServerSession<L> {
             self.unsent.insert(header.slot);
         }
         if !is_sent || self.carrier.may_lose() {
-            self.slots[usize::from(header.slot)].reply = Some((header, body.to_vec()));
+            self.slots[header.slot].reply = Some((header, body.to_vec()));
         }
     }
 
@@ -390,12 +388,12 @@ impl<L: SessionLink> ServerSession<L> {
             self.unsent.remove(slot);
             self.repeat(slot, now);
             if !self.unsent.contains(slot) && !self.carrier.may_lose() {
-                self.slots[usize::from(slot)].reply = None;
+                self.slots[slot].reply = None;
             }
         }
         let mut unread = self.unread;
         while let Some(slot) = unread.pop() {
-            self.read(CallId { slot, number: self.slots[usize::from(slot)].number });
+            self.read(CallId { slot, number: self.slots[slot].number });
         }
         if self.draining && !self.drain_told {
             let told = self.link.send(&FrameHeader::bare(RpcKind::Drain, 0, 0).encode());
@@ -405,11 +403,10 @@ impl<L: SessionLink> ServerSession<L> {
 
     /// A message has come over the connection itself.
     pub(crate) fn on_message(&mut self, message: &[u8]) {
-        let header = match FrameHeader::split(message) {
-            Some((header, [])) if usize::from(header.slot) < self.slots.len() => header,
-            _ => return self.break_off("the client sent a malformed message"),
+        let header = FrameHeader::split(message).filter(|(_, body)| body.is_empty()).map(|(header, _)| header);
+        let Some((header, slot)) = header.and_then(|header| Some((header, self.slots.reach(header.slot)?))) else {
+            return self.break_off("the client sent a malformed message");
         };
-        let slot = &mut self.slots[usize::from(header.slot)];
         match header.kind {
             // The message may overtake its request, which lies in memory or is on its way; or come after the reply.
             RpcKind::Cancel => slot.withdrawn.set(header.number),

@@ -20,6 +20,10 @@ const BATCH: usize = 64;
 /// messages that may come at a time only wear out the processor's caches.
 const FIRST_RECEIVES: u32 = 128;
 
+/// Messages that may be under way above which there is a buffer for one in so many.
+const CROWD: u32 = 1024;
+const CROWDED: u32 = 8;
+
 /// Sizes of a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortSizes {
@@ -47,6 +51,11 @@ pub(crate) struct Port {
     expected: (u32, u32),
     done: VecDeque<Completion>,
     batch: Vec<Completion>,
+}
+
+/// The receive buffers for so many messages that may be under way.
+fn needed(expected: u32) -> u32 {
+    expected.min(CROWD) + expected.saturating_sub(CROWD) / CROWDED
 }
 
 /// Something that has happened on a queue pair.
@@ -91,12 +100,12 @@ impl Port {
         Ok(port)
     }
 
-    /// Makes room for so many more messages and datagrams at a time, as far as the sizes allow. Without memory for them
-    /// senders wait, or send again.
+    /// Makes room for a session that may have so many messages and datagrams under way. Where there are many sessions,
+    /// most of them are idle, and get less. If the room is short after all, senders wait, or send again.
     pub(crate) fn expect(&mut self, messages: u32, datagrams: u32) {
         self.expected = (self.expected.0 + messages, self.expected.1 + datagrams);
-        let _ = self.add_receives(self.expected.0.saturating_sub(self.receives));
-        let _ = self.add_datagrams(self.expected.1.saturating_sub(self.datagrams));
+        let _ = self.add_receives(needed(self.expected.0).saturating_sub(self.receives));
+        let _ = self.add_datagrams(needed(self.expected.1).saturating_sub(self.datagrams));
     }
 
     /// The session that was expected to send so much has ended. Its buffers stay for those that come.

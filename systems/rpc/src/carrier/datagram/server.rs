@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::carrier::SlotList;
 use crate::carrier::datagram::packet::{RpcPacketHeader, RpcPacketKind};
 use crate::carrier::datagram::parts::{IncomingParts, OutgoingParts};
 use crate::carrier::datagram::{DatagramCounters, DatagramSetup, Unfit};
@@ -46,7 +47,7 @@ struct OwedPacket {
 /// The server's end of a session in the way *datagram*.
 pub(crate) struct DatagramServer {
     setup: DatagramSetup,
-    flows: Vec<ServeFlow>,
+    flows: SlotList<ServeFlow>,
     /// Slots whose request is complete.
     complete: VecDeque<u16>,
     owed: VecDeque<OwedPacket>,
@@ -61,9 +62,9 @@ impl DatagramServer {
     pub(crate) fn new(setup: DatagramSetup) -> DatagramServer {
         let most_owed = 2 * setup.credits as usize + usize::from(setup.slots);
         DatagramServer {
-            flows: (0..setup.slots).map(|_| ServeFlow::default()).collect(),
-            complete: VecDeque::with_capacity(usize::from(setup.slots)),
-            owed: VecDeque::with_capacity(most_owed),
+            flows: SlotList::new(setup.slots),
+            complete: VecDeque::new(),
+            owed: VecDeque::new(),
             most_owed,
             counters: DatagramCounters::default(),
             broken: false,
@@ -92,7 +93,7 @@ impl DatagramServer {
 
     fn take(&mut self, datagram: &[u8], now: Instant) -> Result<(), Unfit> {
         let (header, payload) = self.setup.admit(datagram)?;
-        let flow = self.flows.get_mut(usize::from(header.slot)).ok_or(Unfit::Malformed)?;
+        let flow = self.flows.reach(u16::from(header.slot)).ok_or(Unfit::Malformed)?;
         match header.kind {
             RpcPacketKind::Request => self.on_part(&header, payload, now),
             _ if !payload.is_empty() => Err(Unfit::Malformed),
@@ -109,7 +110,7 @@ impl DatagramServer {
     }
 
     fn on_part(&mut self, header: &RpcPacketHeader, payload: &[u8], now: Instant) -> Result<(), Unfit> {
-        let flow = &mut self.flows[usize::from(header.slot)];
+        let flow = &mut self.flows[header.slot.into()];
         let index = u32::from(header.index);
         if header.number == flow.number.wrapping_add(1) {
             return self.on_first_part(header, payload, now);
@@ -134,7 +135,7 @@ impl DatagramServer {
 
     /// The first part of a new request, which says that the client has the reply to the one before.
     fn on_first_part(&mut self, header: &RpcPacketHeader, payload: &[u8], now: Instant) -> Result<(), Unfit> {
-        let flow = &mut self.flows[usize::from(header.slot)];
+        let flow = &mut self.flows[header.slot.into()];
         if !matches!(flow.stage, ServeStage::Empty | ServeStage::Replied) {
             return Err(Unfit::Malformed); // The slot is taken.
         }
@@ -152,7 +153,7 @@ impl DatagramServer {
 
     /// A part has been added. The reply answers the last one, so a call of one packet costs two.
     fn on_arrived(&mut self, header: &RpcPacketHeader, now: Instant) -> Result<(), Unfit> {
-        let flow = &mut self.flows[usize::from(header.slot)];
+        let flow = &mut self.flows[header.slot.into()];
         if !flow.request.is_complete() {
             return self.owe(header, RpcPacketKind::Credit, header.index);
         }
@@ -164,7 +165,7 @@ impl DatagramServer {
     /// The client has not had the answer, or the network has doubled the part.
     fn on_repeated_part(&mut self, header: &RpcPacketHeader) -> Result<(), Unfit> {
         self.counters.repeated += 1;
-        let flow = &self.flows[usize::from(header.slot)];
+        let flow = &self.flows[header.slot.into()];
         let is_last = u32::from(header.index) + 1 == flow.request.packets();
         match flow.stage {
             ServeStage::Replied if is_last => self.owe(header, RpcPacketKind::Reply, 0),
@@ -174,7 +175,7 @@ impl DatagramServer {
     }
 
     fn on_pull(&mut self, header: &RpcPacketHeader) -> Result<(), Unfit> {
-        let flow = &self.flows[usize::from(header.slot)];
+        let flow = &self.flows[header.slot.into()];
         if flow.stage != ServeStage::Replied {
             return Err(Unfit::Stale);
         }
@@ -203,7 +204,7 @@ impl DatagramServer {
     }
 
     fn transmit<L: SessionLink>(&mut self, link: &mut L, owed: OwedPacket) -> Result<(), LinkBusy> {
-        let flow = &self.flows[usize::from(owed.slot)];
+        let flow = &self.flows[owed.slot.into()];
         let is_reply = owed.kind == RpcPacketKind::Reply;
         if owed.number != flow.number || is_reply && flow.stage != ServeStage::Replied {
             return Ok(()); // The client has gone on.
@@ -218,7 +219,7 @@ impl DatagramServer {
     /// Replies. The client pulls what is longer than a packet.
     pub(crate) fn send<L: SessionLink>(&mut self, link: &mut L, header: &FrameHeader, body: &[u8], now: Instant) {
         let is_awaited = |flow: &&mut ServeFlow| flow.number == header.number && flow.stage == ServeStage::Running;
-        let Some(flow) = self.flows.get_mut(usize::from(header.slot)).filter(is_awaited) else {
+        let Some(flow) = self.flows.get_mut(header.slot).filter(is_awaited) else {
             return;
         };
         let handler = flow.arrived_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
@@ -235,6 +236,6 @@ impl DatagramServer {
     /// Takes the next request.
     pub(crate) fn receive(&mut self, body: &mut Vec<u8>) -> Option<FrameHeader> {
         let slot = self.complete.pop_front()?;
-        Some(self.flows[usize::from(slot)].request.take(body))
+        Some(self.flows[slot.into()].request.take(body))
     }
 }
