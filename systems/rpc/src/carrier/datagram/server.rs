@@ -236,6 +236,6 @@ impl DatagramServer {
     /// Takes the next request.
     pub(crate) fn receive(&mut self, body: &mut Vec<u8>) -> Option<FrameHeader> {
         let slot = self.complete.pop_front()?;
-        Some(self.flows[slot.into()].request.take(body))
+        Some(self.flows[slot].request.take(body))
     }
 }
