@@ -121,9 +121,11 @@ fn latency() -> Vec<RpcRow> {
         row("R1", r1, host.clone(), (write, 2.0), RowGoal::AtMost(1.25)),
         row("R1", r1, host.clone(), call("tonic-unix"), RowGoal::Faster(20.0)),
         row("R1", r1, host.clone(), call("tarpc-unix"), RowGoal::Faster(10.0)),
+        row("R1", r1, host.clone(), call("capnp-unix"), RowGoal::Faster(10.0)),
         row("R1", r1, host, call("unix"), RowGoal::Faster(1.0)),
         row("R2", r2, wire.clone(), (send, 2.0), RowGoal::AtMost(1.15)),
         row("R2", r2, wire.clone(), call("tonic-tcp"), RowGoal::Faster(5.0)),
+        row("R2", r2, wire.clone(), call("capnp-tcp"), RowGoal::Faster(1.0)),
         row("R2", r2, wire, call("tcp"), RowGoal::Faster(1.0)),
     ]
 }

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+
 use super::{Outcome, PeerOptions, PeerTally};
 
 /// Calls that do not count.
@@ -10,7 +12,8 @@ const WARM_UP: usize = 200;
 
 /// Runs a future on a runtime with one thread.
 pub(super) fn run<T>(future: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, future)
 }
 
 /// Calls in as many tasks as the depth says, each one call at a time. A clone of the client is a handle of the same
@@ -21,12 +24,33 @@ where
     F: Fn(C) -> R + Copy + Send + 'static,
     R: Future<Output = Outcome<()>> + Send + 'static,
 {
+    warm_up(&client, call).await?;
+    let (begin, duration) = (Instant::now(), options.duration());
+    let start = |_| tokio::spawn(one_task(client.clone(), call, begin, duration));
+    gather((0..options.depth()).map(start).collect()).await
+}
+
+/// The same for a client that stays in its thread.
+pub(super) async fn flood_local<C, F, R>(client: C, call: F, options: &PeerOptions) -> Outcome<PeerTally>
+where
+    C: Clone + 'static,
+    F: Fn(C) -> R + Copy + 'static,
+    R: Future<Output = Outcome<()>> + 'static,
+{
+    warm_up(&client, call).await?;
+    let (begin, duration) = (Instant::now(), options.duration());
+    let start = |_| spawn_local(one_task(client.clone(), call, begin, duration));
+    gather((0..options.depth()).map(start).collect()).await
+}
+
+async fn warm_up<C: Clone, R: Future<Output = Outcome<()>>>(client: &C, call: impl Fn(C) -> R) -> Outcome<()> {
     for _ in 0..WARM_UP {
         call(client.clone()).await?;
     }
-    let (begin, duration) = (Instant::now(), options.duration());
-    let tasks: Vec<_> =
-        (0..options.depth()).map(|_| tokio::spawn(one_task(client.clone(), call, begin, duration))).collect();
+    Ok(())
+}
+
+async fn gather(tasks: Vec<JoinHandle<Outcome<PeerTally>>>) -> Outcome<PeerTally> {
     let mut all = PeerTally::default();
     for task in tasks {
         all.merge(&task.await??);

@@ -1,4 +1,4 @@
-//! Round trips over other means, for `cargo xtask compare --rpc`: sockets, tonic, tarpc.
+//! Round trips over other means, for `cargo xtask compare --rpc`: sockets, tonic, tarpc, capnp-rpc.
 //!
 //! ```sh
 //! cargo run --release -p longarm-rpc --example peers -- --json
@@ -7,6 +7,7 @@
 //!
 //! Client and server are two processes, each with one thread on a core of its own.
 
+mod capnp_peer;
 mod concurrent;
 mod grpc;
 mod process;
@@ -66,6 +67,10 @@ enum PeerKind {
     TonicUnix,
     /// tarpc with bincode over a Unix socket
     TarpcUnix,
+    /// capnp-rpc over TCP
+    CapnpTcp,
+    /// capnp-rpc over a Unix socket
+    CapnpUnix,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -84,7 +89,7 @@ impl PeerKind {
     }
 
     fn uses_tcp(self) -> bool {
-        matches!(self, PeerKind::Tcp | PeerKind::TonicTcp)
+        matches!(self, PeerKind::Tcp | PeerKind::TonicTcp | PeerKind::CapnpTcp)
     }
 }
 
@@ -123,6 +128,7 @@ fn serve(peer: PeerKind, place: &str) -> Outcome<()> {
         PeerKind::Tcp | PeerKind::Unix => sockets::serve(peer, place),
         PeerKind::TonicTcp | PeerKind::TonicUnix => concurrent::run(grpc::serve(peer, place)),
         PeerKind::TarpcUnix => concurrent::run(tarpc_peer::serve(place)),
+        PeerKind::CapnpTcp | PeerKind::CapnpUnix => concurrent::run(capnp_peer::serve(peer, place)),
     }
 }
 
@@ -132,5 +138,6 @@ fn measure(peer: PeerKind, place: &str, options: &PeerOptions) -> Outcome<PeerTa
         _ if options.mode == PeerMode::Load => Err("--mode load: only for tcp and unix".into()),
         PeerKind::TonicTcp | PeerKind::TonicUnix => concurrent::run(grpc::measure(peer, place, options)),
         PeerKind::TarpcUnix => concurrent::run(tarpc_peer::measure(place, options)),
+        PeerKind::CapnpTcp | PeerKind::CapnpUnix => concurrent::run(capnp_peer::measure(peer, place, options)),
     }
 }
