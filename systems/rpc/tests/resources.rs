@@ -42,6 +42,27 @@ fn sessions_leave_descriptors_memory_and_threads_where_they_were() {
     });
 }
 
+/// Short datagrams share a registration, and so a descriptor. Once each buffer had its own, and 1,000 clients of one
+/// process had none left.
+#[test]
+fn many_datagrams_at_a_time_take_few_descriptors() {
+    with_hub("many_datagrams_at_a_time_take_few_descriptors", || {
+        let _server = TestProcess::server();
+        let mut client = connected(Way::Datagram);
+        client.call(ECHO, b"once", PATIENCE).unwrap();
+        let before = ProcessHold::of(std::process::id());
+        let (mut started, mut ended) = (0, 0);
+        while ended < 2000 {
+            while started < 2000 && client.start(ECHO, b"many", None).is_ok() {
+                started += 1;
+            }
+            ended += client.poll(|_, reply| assert_eq!(reply.unwrap(), b"many"));
+        }
+        let after = ProcessHold::of(std::process::id());
+        assert!(after.descriptors <= before.descriptors + 6, "{before:?}, then {after:?}");
+    });
+}
+
 /// The part of the processor that this process and the server use while nobody calls.
 fn idle_share(server: &TestProcess) -> [f64; 2] {
     let pids = [server.pid(), std::process::id()];

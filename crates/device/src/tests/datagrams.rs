@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use transport::{CompletionOp, Mtu, QpType, SendOp, Status, UdDestination};
+use transport::{CompletionOp, Mtu, QpType, SendFlags, SendOp, Status, UdDestination};
 use wire::{Gid, Grh, Qpn};
 
 use super::rig::*;
@@ -178,5 +178,35 @@ fn only_datagram_queue_pairs_join_and_only_groups() {
         assert_eq!(ud.qp.attach_multicast(ud.gid).unwrap_err().errno(), libc::EINVAL);
         ud.qp.attach_multicast(group_gid()).unwrap();
         ud.qp.attach_multicast(group_gid()).unwrap();
+    });
+}
+
+/// While peers are on this host a poll looks at its sockets only now and then. Requests that wait for others must not wait
+/// for that.
+#[test]
+fn a_datagram_that_waits_for_more_leaves_with_the_next_poll() {
+    by(testing::EnginePath::OneHost, || {
+        on_loopback(|group| {
+            let (a, b) = pair(group, Setup::new(QpType::Ud));
+            let to = a.datagram_to(b.gid, b.qp.qpn());
+            for _ in 0..200 {
+                b.post_recv(7, 0, GRH_BYTES + 100);
+                send_datagram(&a, to, SendOp::Send, b"first");
+                check_datagram(&b, &a, b"first");
+            }
+            for round in 0..200 {
+                b.post_recv(7, 0, GRH_BYTES + 100);
+                let mut wr = a.send_wr(1, SendOp::Send, 0, 5);
+                wr.flags |= SendFlags::MORE;
+                wr.datagram = Some(Box::new(to));
+                a.qp.post_send([wr]).unwrap();
+                let mut sent = Vec::new();
+                for _ in 0..2 {
+                    a.send_cq.poll(&mut sent, 8).unwrap();
+                }
+                assert_eq!(sent.len(), 1, "round {round}: it has left");
+                check_datagram(&b, &a, b"first");
+            }
+        });
     });
 }
