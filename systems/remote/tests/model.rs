@@ -73,7 +73,12 @@ fn run<L: TableLayout, C: TornCheck>(seed: u64) {
         random: fastrand::Rng::with_seed(seed),
     };
     (0..6000).for_each(|time| run.operate(time));
-    let keys: Vec<Vec<u8>> = run.model.keys().cloned().collect();
+    let mut keys: Vec<Vec<u8>> = run.model.keys().cloned().collect();
+    let mut told = Vec::new();
+    run.table.each_key(|key, _| told.push(key.to_vec())).unwrap();
+    keys.sort();
+    told.sort();
+    assert!(told == keys, "{} keys of {}", told.len(), keys.len());
     keys.iter().for_each(|key| run.look_up(key));
     for key in keys {
         assert_eq!(run.table.delete(&key), Ok(true));

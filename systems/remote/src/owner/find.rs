@@ -40,6 +40,37 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
         }
     }
 
+    /// Calls `each` with the key and the first word of each object, in no order.
+    ///
+    /// # Errors
+    /// If a peer has broken the index. Keys that were found before have been told.
+    pub fn each_key(&mut self, mut each: impl FnMut(&[u8], ObjectHeader)) -> Result<(), OwnerError> {
+        for location in self.locations() {
+            self.copy_key(location)?;
+            each(&self.scratch, ObjectHeader::from_word(self.memory.load(location.offset())));
+        }
+        Ok(())
+    }
+
+    /// The locations in all slots.
+    pub(super) fn locations(&self) -> Vec<Location> {
+        let mut locations = Vec::new();
+        L::each_location(&self.memory, &self.root.shape, &mut |location| locations.push(location));
+        locations
+    }
+
+    /// Copies the key of an object to the scratch memory.
+    pub(super) fn copy_key(&mut self, location: Location) -> Result<(), OwnerError> {
+        let (at, class) = (location.offset(), location.class());
+        if !self.blocks.is_held(at, class) {
+            return Err(OwnerError::Broken);
+        }
+        let (key_bytes, _) = C::lengths(&self.memory, at, class.bytes()).ok_or(OwnerError::Broken)?;
+        self.scratch.clear();
+        C::copy_content(&self.memory, at, 0, &mut self.scratch, key_bytes);
+        Ok(())
+    }
+
     /// The candidate's object, if it has this key.
     fn look(&mut self, candidate: Candidate, key: &[u8]) -> Result<Option<OwnObject>, OwnerError> {
         let Candidate { location, slot_at, .. } = candidate;

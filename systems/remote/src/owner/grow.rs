@@ -38,10 +38,9 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     /// Leads to another area, with the entries of the old one and one more.
     fn grow(&mut self, tag: u64, location: Location) -> Result<(), OwnerError> {
         let mut entries = vec![(tag, location)];
-        let mut locations = Vec::new();
-        L::each_location(&self.memory, &self.root.shape, &mut |location| locations.push(location));
-        for location in locations {
-            entries.push((self.tag_at(location)?, location));
+        for location in self.locations() {
+            self.copy_key(location)?;
+            entries.push((L::tag(self.root.salt, &self.scratch), location));
         }
         let mut keys = entries.len() as u64 * 2;
         for _ in 0..TRIES {
@@ -65,18 +64,6 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
         root.store(&self.memory, 0, L::CODE, C::CODE);
         self.blocks.free(self.root.shape.area, self.area_class);
         (self.root, self.area_class) = (root, class);
-    }
-
-    /// The tag of the key of an object.
-    fn tag_at(&mut self, location: Location) -> Result<u64, OwnerError> {
-        let (at, block_bytes) = (location.offset(), location.class().bytes());
-        if !self.blocks.is_held(at, location.class()) {
-            return Err(OwnerError::Broken);
-        }
-        let (key_bytes, _) = C::lengths(&self.memory, at, block_bytes).ok_or(OwnerError::Broken)?;
-        self.scratch.clear();
-        C::copy_content(&self.memory, at, 0, &mut self.scratch, key_bytes);
-        Ok(L::tag(self.root.salt, &self.scratch))
     }
 }
 

@@ -70,6 +70,8 @@ struct LookupLane<L: TableLayout, C> {
     buffer: Option<Buffer>,
     /// The key's number in a multi-get, and its READ.
     under_way: Option<(usize, InFlight<Buffer>)>,
+    /// The time when this key's lookup first found writers in between each time.
+    busy_since: Option<Instant>,
 }
 
 /// A reader of one table: it looks keys up by READs, and updates objects alone if it has the right.
@@ -94,7 +96,8 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
         if C::NEEDS > options.grain {
             return Err(ReadError::GrainTooFine { check: C::NAME, needs: C::NEEDS, grain: options.grain });
         }
-        let lane = || LookupLane { lookup: KeyLookup::new(key.len_bytes()), buffer: None, under_way: None };
+        let lane =
+            || LookupLane { lookup: KeyLookup::new(key.len_bytes()), buffer: None, under_way: None, busy_since: None };
         Ok(TableReader {
             domain: qp.protection_domain().clone(),
             qp,
@@ -156,12 +159,14 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
         keys: &[K],
         each: &mut impl FnMut(usize, Option<FoundObject<'_>>),
     ) -> Result<(), ReadError> {
-        let (mut next, mut ended, began) = (0, 0, Instant::now());
+        let (mut next, mut ended) = (0, 0);
+        let lanes = self.lanes.len().min(keys.len());
         while ended < keys.len() {
-            for lane in 0..self.lanes.len() {
+            for lane in 0..lanes {
                 match self.lanes[lane].under_way.take() {
                     None if next < keys.len() => {
                         self.stats.lookups += 1;
+                        self.lanes[lane].busy_since = None;
                         self.start(lane, next, keys[next].as_ref())?;
                         next += 1;
                     }
@@ -169,7 +174,7 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
                     Some((number, read)) => {
                         let buffer = read.wait(self.options.timeout).map_err(Failure::into_error)?;
                         let key = keys[number].as_ref();
-                        ended += usize::from(self.advance(lane, number, key, buffer, began, each)?);
+                        ended += usize::from(self.advance(lane, number, key, buffer, each)?);
                     }
                 }
             }
@@ -266,7 +271,6 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
         number: usize,
         key: &[u8],
         buffer: Buffer,
-        began: Instant,
         each: &mut impl FnMut(usize, Option<FoundObject<'_>>),
     ) -> Result<bool, ReadError> {
         let place = &mut self.lanes[lane];
@@ -283,7 +287,9 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
                 None
             }
             LookupStep::OtherFormat => return Err(LookupError::OtherFormat.into()),
-            LookupStep::Busy if began.elapsed() > self.options.patience => return Err(LookupError::Busy.into()),
+            LookupStep::Busy if place.busy_since.get_or_insert_with(Instant::now).elapsed() > self.options.patience => {
+                return Err(LookupError::Busy.into());
+            }
             LookupStep::Busy => {
                 place.buffer = Some(buffer);
                 self.stats.busy += 1;
