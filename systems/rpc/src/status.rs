@@ -3,6 +3,10 @@
 use std::fmt;
 
 use crate::code::{Code, Executed};
+use crate::metadata::Metadata;
+
+/// The name under which gRPC sends the details of a status (doc/PROTOCOL-HTTP2.md).
+pub(crate) const DETAILS: &str = "grpc-status-details-bin";
 
 /// A call that failed: why, in a code and in words, and whether the server executed it.
 ///
@@ -18,12 +22,14 @@ pub struct Status {
     code: Code,
     message: String,
     executed: Executed,
+    /// Most have none.
+    metadata: Option<Box<Metadata>>,
 }
 
 impl Status {
     /// The answer of a handler, which therefore ran.
     pub fn new(code: Code, message: impl Into<String>) -> Status {
-        Status { code, message: message.into(), executed: Executed::Yes }
+        Status { code, message: message.into(), executed: Executed::Yes, metadata: None }
     }
 
     /// The same with another answer to the question whether a handler ran.
@@ -31,6 +37,32 @@ impl Status {
     pub fn with_executed(mut self, executed: Executed) -> Status {
         self.executed = executed;
         self
+    }
+
+    /// The same with metadata, which the caller gets with it. A server leaves metadata out that are longer than
+    /// [`MAX_METADATA_BYTES`](crate::MAX_METADATA_BYTES) in all.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Status {
+        self.metadata = (!metadata.is_empty()).then(|| Box::new(metadata));
+        self
+    }
+
+    /// The same with details: by gRPC's convention an encoded `google.rpc.Status`. They are the entry
+    /// `grpc-status-details-bin` of the metadata.
+    #[must_use]
+    pub fn with_details(mut self, details: impl Into<Vec<u8>>) -> Status {
+        self.metadata.get_or_insert_default().insert(DETAILS, details);
+        self
+    }
+
+    /// The metadata; none if the status has none.
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_deref()
+    }
+
+    /// The details; empty if the status has none.
+    pub fn details(&self) -> &[u8] {
+        self.metadata().and_then(|metadata| metadata.get(DETAILS)).unwrap_or_default()
     }
 
     /// The code.

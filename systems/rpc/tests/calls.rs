@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use longarm_rpc::{
-    Channel, Client, ClientOptions, Code, Executed, Method, Methods, Request, Response, RunOn, Server, ServerOptions,
-    Status, Way,
+    Channel, Client, ClientOptions, Code, Executed, Metadata, Method, Methods, Request, Response, RunOn, Server,
+    ServerOptions, Status, Way,
 };
 
 const SAY: Method = Method::new("/echo.Echo/Say");
@@ -15,6 +15,7 @@ const LATER: Method = Method::new("/echo.Echo/Later");
 const BLOCK: Method = Method::new("/echo.Echo/Block");
 const FAIL: Method = Method::new("/echo.Echo/Fail");
 const PANIC: Method = Method::new("/echo.Echo/Panic");
+const TELL: Method = Method::new("/tell.Tell/Tell");
 const MISSING: Method = Method::new("/echo.Echo/Missing");
 /// Patience: other programs share the machine.
 const SECOND: Duration = Duration::from_secs(20);
@@ -95,6 +96,28 @@ fn many_calls_at_a_time_get_their_own_replies() {
         }
         assert!(sent.is_empty());
         assert_eq!(client.stats().ok, 3000);
+    }
+}
+
+#[test]
+fn errors_bring_their_metadata_and_details() {
+    let tell = Methods::new("tell.Tell").direct(TELL, |request, _| {
+        let mut metadata = Metadata::default();
+        metadata.insert("retry-after", "3");
+        Err(Status::aborted("later").with_metadata(metadata).with_details(request))
+    });
+    let server = Server::builder().add_service(tell).unwrap().bind("127.0.0.1:0").unwrap();
+    for way in WAYS {
+        let mut client = Client::connect(server.local_addr(), &options(way)).unwrap();
+        for len in [0, 1, 400, 8000] {
+            let status = client.call(TELL, &bytes(len), SECOND).unwrap_err();
+            assert_eq!((status.code(), status.message(), status.executed()), (Code::Aborted, "later", Executed::Yes));
+            assert_eq!(status.details(), bytes(len), "{way}: {len} bytes");
+            assert_eq!(status.metadata().and_then(|metadata| metadata.get("retry-after")), Some(&b"3"[..]), "{way}");
+        }
+        // What is longer than metadata may be is left out.
+        let status = client.call(TELL, &bytes(9000), SECOND).unwrap_err();
+        assert_eq!((status.code(), status.message(), status.metadata()), (Code::Aborted, "later", None));
     }
 }
 

@@ -234,7 +234,13 @@ impl Drop for OutcomeReport {
 
 fn reply_error(session: &mut Session, id: CallId, status: &Status, now: Instant) {
     let outcome = (not_ok(status.code()), status.executed());
-    session.reply(id, outcome, 0, status.message().as_bytes(), now);
+    let Some(metadata) = status.metadata().filter(|metadata| metadata.is_encodable()) else {
+        return session.reply(id, outcome, 0, status.message().as_bytes(), now);
+    };
+    let mut body = Vec::new();
+    let flags = put_metadata(metadata, &mut body);
+    body.extend_from_slice(status.message().as_bytes());
+    session.reply(id, outcome, flags, &body, now);
 }
 
 /// The code of an outcome.

@@ -10,7 +10,7 @@ use longarm::RemoteKey;
 
 use crate::carrier::{Carrier, SlotSet};
 use crate::code::{Code, Executed};
-use crate::frame::{FrameHeader, HEADER_BYTES, LARGE, RpcKind, large_key, outcome_of};
+use crate::frame::{FrameHeader, HEADER_BYTES, LARGE, RpcKind, large_key, outcome_of, take_metadata};
 use crate::link::{CARRIER_READ, LinkBusy, SessionLink};
 use crate::session::{Body, SessionLimits};
 use crate::status::Status;
@@ -294,10 +294,7 @@ impl<L: SessionLink> ClientSession<L> {
         let was_wanted = self.release(id);
         let result = match code {
             Code::Ok => Ok(ReplyBody { flags: header.flags, body: Body::Short }),
-            code => {
-                let words = String::from_utf8_lossy(&self.body).into_owned();
-                Err(Status::new(code, words).with_executed(executed))
-            }
+            code => Err(status_of(code, executed, header.flags, &self.body)),
         };
         was_wanted.then_some(Finished { id, result })
     }
@@ -337,7 +334,7 @@ impl<L: SessionLink> ClientSession<L> {
         };
         let result = match outcome_of(header.info) {
             (Code::Ok, _) => Ok(ReplyBody { flags: header.flags & !LARGE, body: Body::Long(bytes) }),
-            (code, executed) => Err(Status::new(code, String::from_utf8_lossy(bytes.as_ref())).with_executed(executed)),
+            (code, executed) => Err(status_of(code, executed, header.flags, bytes.as_ref())),
         };
         if self.done_with(id) {
             self.finished.push_back(Finished { id, result });
@@ -465,6 +462,14 @@ fn tag_of(id: CallId) -> u64 {
 
 fn id_of(tag: u64) -> CallId {
     CallId { slot: (tag >> 32) as u16, number: tag as u32 }
+}
+
+/// The status of a reply that is none: perhaps metadata, and words.
+fn status_of(code: Code, executed: Executed, flags: u8, body: &[u8]) -> Status {
+    let Some((metadata, start)) = take_metadata(flags, body) else {
+        return Status::internal("the server sent malformed metadata").with_executed(executed);
+    };
+    Status::new(code, String::from_utf8_lossy(&body[start..])).with_executed(executed).with_metadata(metadata)
 }
 
 #[cfg(test)]

@@ -299,7 +299,7 @@ impl<L: SessionLink> ServerSession<L> {
         let limit = self.carrier.reply_inline_bytes();
         let is_error = outcome.0 != Code::Ok;
         // The words of an error are cut where they are longer than a message may be without a READ.
-        let body = if is_error { &body[..body.len().min(limit)] } else { body };
+        let body = if is_error && flags == 0 { &body[..body.len().min(limit)] } else { body };
         let header = FrameHeader {
             kind: RpcKind::Reply,
             flags,

@@ -2,12 +2,13 @@
 
 use std::error::Error;
 
-use ::tonic::metadata::MetadataMap;
 use ::tonic::{Code as GrpcCode, ConnectError, Status as GrpcStatus};
+use bytes::Bytes;
 
-use super::metadata::EXECUTED;
+use super::metadata::{self, EXECUTED};
 use crate::code::{Code, Executed};
-use crate::status::Status;
+use crate::metadata::Metadata;
+use crate::status::{DETAILS, Status};
 
 /// Our status for a client of gRPC.
 pub(super) fn to_grpc(status: &Status) -> GrpcStatus {
@@ -16,10 +17,19 @@ pub(super) fn to_grpc(status: &Status) -> GrpcStatus {
         Executed::Yes => "yes",
         Executed::Unknown => "unknown",
     };
-    let mut trailers = MetadataMap::new();
+    // Metadata that gRPC cannot carry are left out: the code and the words matter more.
+    let mut trailers = metadata::to_grpc(&without_details(status)).unwrap_or_default();
     trailers.insert(EXECUTED, ::tonic::metadata::MetadataValue::from_static(executed));
     let code = GrpcCode::from_i32(status.code().number().into());
-    GrpcStatus::with_metadata(code, status.message(), trailers)
+    let details = Bytes::copy_from_slice(status.details());
+    GrpcStatus::with_details_and_metadata(code, status.message(), details, trailers)
+}
+
+fn without_details(status: &Status) -> Metadata {
+    let mut metadata = Metadata::default();
+    let entries = status.metadata().into_iter().flat_map(Metadata::iter);
+    entries.filter(|(name, _)| *name != DETAILS).for_each(|(name, value)| metadata.insert(name, value));
+    metadata
 }
 
 /// The status that a server of gRPC, or tonic's channel, has given.
@@ -32,7 +42,9 @@ pub(super) fn from_grpc(status: &GrpcStatus) -> Status {
         _ if is_without_connection(status) => Executed::No,
         _ => Executed::Unknown,
     };
-    Status::new(code, status.message()).with_executed(executed)
+    let ours = Status::new(code, status.message()).with_executed(executed);
+    let ours = ours.with_metadata(metadata::from_grpc(status.metadata()));
+    if status.details().is_empty() { ours } else { ours.with_details(status.details()) }
 }
 
 /// True if tonic could not connect, so the request has not left.
@@ -52,6 +64,20 @@ mod tests {
                 assert_eq!(from_grpc(&to_grpc(&status)), status);
             }
         }
+    }
+
+    #[test]
+    fn metadata_and_details_go_along() {
+        let mut metadata = Metadata::default();
+        metadata.insert("retry-after", "3");
+        metadata.insert("trace-bin", [0, 255]);
+        let status = Status::aborted("later").with_metadata(metadata).with_details([1, 2, 200]);
+        let there = to_grpc(&status);
+        assert_eq!(
+            (there.details(), there.metadata().get("retry-after").unwrap().as_bytes()),
+            (&[1, 2, 200][..], &b"3"[..])
+        );
+        assert_eq!(from_grpc(&there), status);
     }
 
     #[test]
