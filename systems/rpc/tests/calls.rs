@@ -115,7 +115,7 @@ fn errors_bring_their_metadata_and_details() {
             assert_eq!(status.details(), bytes(len), "{way}: {len} bytes");
             assert_eq!(status.metadata().and_then(|metadata| metadata.get("retry-after")), Some(&b"3"[..]), "{way}");
         }
-        // What is longer than metadata may be is left out.
+        // Metadata beyond the longest are left out.
         let status = client.call(TELL, &bytes(9000), SECOND).unwrap_err();
         assert_eq!((status.code(), status.message(), status.metadata()), (Code::Aborted, "later", None));
     }
