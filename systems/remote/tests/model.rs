@@ -63,7 +63,7 @@ impl<L: TableLayout, C: TornCheck> ModelRun<'_, L, C> {
 
 fn run<L: TableLayout, C: TornCheck>(seed: u64) {
     let memory = PlainMemory::new(64 << 20);
-    let options = OwnerOptions { keys: 16, ..OwnerOptions::default() };
+    let options = OwnerOptions { keys: 16, salt: seed, ..OwnerOptions::default() };
     let mut run = ModelRun {
         table: TableOwner::<_, L, C>::create(&memory, options).unwrap(),
         model: HashMap::new(),
@@ -160,7 +160,7 @@ fn random_memory_brings_no_panic() {
     for _ in 0..300 {
         let memory = PlainMemory::new(1 << 16);
         let allocator = AllocatorOptions { slab_bytes: 4096, ..AllocatorOptions::default() };
-        let options = OwnerOptions { keys: 32, allocator, ..OwnerOptions::default() };
+        let options = OwnerOptions { keys: 32, allocator, salt: 1, ..OwnerOptions::default() };
         let mut table = TableOwner::<_, Cluster, Crc64>::create(&memory, options).unwrap();
         (0..60_u32).for_each(|key| assert!(table.put(&key.to_le_bytes(), &[1; 30]).is_ok()));
         for _ in 0..random.usize(1..2000) {
@@ -178,4 +178,9 @@ fn random_memory_brings_no_panic() {
             let _ = table.delete(&(key + 30).to_le_bytes());
         }
     }
+}
+
+#[test]
+fn each_table_has_a_secret_of_its_own() {
+    assert_ne!(OwnerOptions::default().salt, OwnerOptions::default().salt);
 }

@@ -13,6 +13,8 @@ mod error;
 mod find;
 mod grow;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use crate::allocator::{AllocatorOptions, BlockAllocator};
 use crate::layout::{TableLayout, TableShape};
 use crate::memory::WordMemory;
@@ -36,7 +38,8 @@ pub struct OwnerOptions {
     pub in_place_bytes: u64,
     /// Blocks of memory.
     pub allocator: AllocatorOptions,
-    /// The table's secret, which goes into tags and checks.
+    /// The table's secret, which goes into tags and checks: random by default. Readers know it; nobody else should, or
+    /// they could choose keys that all collide.
     pub salt: u64,
 }
 
@@ -47,7 +50,7 @@ impl Default for OwnerOptions {
             may_grow: true,
             in_place_bytes: 1024,
             allocator: AllocatorOptions::default(),
-            salt: 0x6c6f_6e67_6172_6d00,
+            salt: RandomState::new().build_hasher().finish(),
         }
     }
 }
