@@ -8,10 +8,13 @@ pub struct VerbsTuning {
     pub signal_every: u32,
     /// Whether requests that follow each other share a doorbell, and on the wire a system call.
     pub batch_doorbells: bool,
+    /// WRITEs of at most so many bytes carry their bytes inline, in place of the address of a registered copy: 0 to 220.
+    /// A device that has less refuses the connection.
+    pub inline_bytes: u32,
 }
 
 impl Default for VerbsTuning {
     fn default() -> VerbsTuning {
-        VerbsTuning { signal_every: 16, batch_doorbells: true }
+        VerbsTuning { signal_every: 16, batch_doorbells: true, inline_bytes: 0 }
     }
 }

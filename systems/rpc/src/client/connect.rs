@@ -34,7 +34,7 @@ pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bo
     let datagrams = if ways.iter().any(|way| matches!(way, Way::Herd | Way::Datagram)) { DATAGRAMS } else { 0 };
     let domain = device.protection_domain().map_err(unreachable)?;
     let port = Port::new(&domain, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
-    let connection = longarm::connect(&route, port.rc(), b"").wait(left(until)).map_err(unreachable)?;
+    let connection = longarm::connect(&route, port.rc(&options.tuning), b"").wait(left(until)).map_err(unreachable)?;
     let mut hello = Hello::new(ways, options.way.is_some(), options.sizes(port.datagram_bytes()), sleeps, random());
     hello.typical_bytes = options.typical_bytes;
     let (shield, first) = shield(options).map_err(Unproven::into_status)?;

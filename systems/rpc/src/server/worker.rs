@@ -269,7 +269,7 @@ impl ServerWorker {
             let _ = incoming.reject(if is_full { b"the server is full" } else { b"the server is shutting down" });
             return;
         }
-        self.connecting.push(Box::pin(incoming.accept(self.port.rc(), b"")));
+        self.connecting.push(Box::pin(incoming.accept(self.port.rc(&self.options.tuning), b"")));
     }
 
     fn poll_connecting(&mut self) {

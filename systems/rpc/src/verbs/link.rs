@@ -160,21 +160,34 @@ impl VerbsLink {
         PostHints { signal_every: self.tuning.signal_every, more: self.more && self.tuning.batch_doorbells }
     }
 
-    /// Writes while we wait, if the peer is on this host and has nothing under way.
-    fn write_now(&self, parts: &[&[u8]], len_bytes: usize, key: &RemoteKey) -> bool {
+    /// Writes while we wait, if the peer is on this host and has nothing under way; or inline. `None` if neither is
+    /// possible.
+    fn write_short(&mut self, parts: &[&[u8]], len_bytes: usize, key: &RemoteKey) -> Option<Result<(), LinkBusy>> {
         let (mut bytes, mut at) = ([0; NOW_BYTES], 0);
         for part in parts {
             bytes[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         }
-        self.qp.write_now(&bytes[..len_bytes], key)
+        if self.qp.write_now(&bytes[..len_bytes], key) {
+            return Some(Ok(()));
+        }
+        if len_bytes > self.tuning.inline_bytes as usize {
+            return None;
+        }
+        let hints = self.hints();
+        let posted = post(self.qp.write_inline(&bytes[..len_bytes], key), &mut self.rc, None, hints);
+        Some(posted.map(|_| ()).map_err(|_| LinkBusy))
     }
 
     fn write_parts(&mut self, at: u64, parts: &[&[u8]], imm: Option<u32>) -> Result<(), LinkBusy> {
         let len_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let key = self.peer.written.at(at, len_bytes as u64).map_err(|_| LinkBusy)?;
-        if imm.is_none() && self.uc.is_none() && len_bytes <= NOW_BYTES && self.write_now(parts, len_bytes, &key) {
-            return Ok(());
+        if imm.is_none()
+            && self.uc.is_none()
+            && len_bytes <= NOW_BYTES
+            && let Some(written) = self.write_short(parts, len_bytes, &key)
+        {
+            return written;
         }
         if len_bytes as u64 <= BLOCK_BYTES {
             let (block, slice) = self.stores.stage(parts).ok_or(LinkBusy)?;

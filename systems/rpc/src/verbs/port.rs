@@ -9,6 +9,7 @@ use longarm::{
     Qpn, ResourceError, SharedReceiveQueue, UdQueuePair,
 };
 
+use crate::tuning::VerbsTuning;
 use crate::verbs::stores::Stores;
 
 /// The longest message over a connection itself: those of the handshake.
@@ -166,9 +167,10 @@ impl Port {
     }
 
     /// Starts a reliable connection of this port.
-    pub(crate) fn rc(&self) -> QpBuilder {
+    pub(crate) fn rc(&self, tuning: &VerbsTuning) -> QpBuilder {
         let depth = self.sizes.send_depth;
-        self.stores.domain().rc(&self.cq).send_depth(depth).shared_receive_queue(&self.srq).inline_bytes(0)
+        let builder = self.stores.domain().rc(&self.cq).send_depth(depth).shared_receive_queue(&self.srq);
+        builder.inline_bytes(tuning.inline_bytes)
     }
 
     /// Starts an unreliable connection, for WRITEs only.

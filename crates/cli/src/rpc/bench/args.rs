@@ -7,6 +7,7 @@ use clap::Args;
 use longarm_rpc::Way;
 
 use super::case::{BenchCase, BenchMode};
+use super::switches::BenchSwitches;
 use crate::error::Error;
 use crate::perf;
 use crate::rpc::proof::ClientProof;
@@ -74,6 +75,8 @@ pub(crate) struct RpcBenchArgs {
     /// Let the scheduler place the threads [default: each on its own core]
     #[arg(long)]
     pub(super) unpinned: bool,
+    #[command(flatten)]
+    pub(super) switches: BenchSwitches,
     #[command(flatten)]
     pub(super) proof: ClientProof,
 }

@@ -11,7 +11,6 @@ use super::args::RpcBenchArgs;
 use crate::baseline::{pins, unpin};
 use crate::error::Error;
 use crate::perf;
-use crate::rpc::proof::ClientProof;
 
 /// A server to measure. Dropping the value ends its process, if this one started it.
 pub(super) struct BenchServer {
@@ -22,24 +21,25 @@ pub(super) struct BenchServer {
 
 impl BenchServer {
     /// A server that runs already.
-    pub(super) fn at(address: &str, proof: &ClientProof) -> Result<BenchServer, Error> {
+    pub(super) fn at(address: &str, args: &RpcBenchArgs) -> Result<BenchServer, Error> {
         let mut options = ClientOptions {
             // A host that is connected to by thousands answers slowly.
             connect_timeout: Duration::from_secs(30),
+            tuning: args.switches.tuning(),
             ..ClientOptions::default()
         };
-        proof.add_to(&mut options, address)?;
+        args.proof.add_to(&mut options, address)?;
         Ok(BenchServer { child: None, address: address.into(), options })
     }
 
     /// Starts this program as a server.
     pub(super) fn start(args: &RpcBenchArgs) -> Result<BenchServer, Error> {
         let address = args.address.map_or_else(perf::default_address, Ok)?;
-        let mut server = BenchServer::at(&SocketAddr::new(address, 0).to_string(), &args.proof)?;
+        let mut server = BenchServer::at(&SocketAddr::new(address, 0).to_string(), args)?;
         unpin();
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["rpc", "bench", "--listen", &SocketAddr::new(address, 0).to_string()]);
-        command.args(args.proof.files.arguments());
+        command.args(args.proof.files.arguments()).args(args.switches.arguments());
         command.args(["--server-threads", &args.server_threads.to_string()]).stdout(Stdio::piped());
         if !pins() {
             command.arg("--unpinned");

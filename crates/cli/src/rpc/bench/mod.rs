@@ -15,6 +15,7 @@ mod local;
 mod measure;
 mod rate;
 mod server;
+mod switches;
 mod table;
 
 pub(super) use args::RpcBenchArgs;
@@ -32,11 +33,11 @@ pub(super) fn run(args: &RpcBenchArgs) -> Result<(), Error> {
     }
     raise_descriptors();
     if let Some(address) = &args.listen {
-        return server::serve(address, args.server_threads, &args.proof.files);
+        return server::serve(address, args);
     }
     let plan = args.plan()?;
     let server = match &args.connect {
-        Some(host) => BenchServer::at(host, &args.proof)?,
+        Some(host) => BenchServer::at(host, args)?,
         None => BenchServer::start(args)?,
     };
     let path = BenchPath::of(args.connect.is_some());

@@ -2,9 +2,9 @@
 
 use longarm_rpc::{Method, Methods, Published, Server, ServerOptions, Status};
 
+use super::args::RpcBenchArgs;
 use crate::baseline::pin_server;
 use crate::error::Error;
-use crate::rpc::proof::ProofFiles;
 
 /// Replies with the request.
 pub(super) const ECHO: Method = Method::new("/longarm.bench.Bench/Echo");
@@ -17,13 +17,20 @@ pub(super) const RESIDENT: Method = Method::new("/longarm.bench.Bench/Resident")
 const LONGEST: usize = 8 << 20;
 
 /// Runs the server until the process ends.
-pub(super) fn serve(address: &str, threads: u32, proof: &ProofFiles) -> Result<(), Error> {
+pub(super) fn serve(address: &str, args: &RpcBenchArgs) -> Result<(), Error> {
+    let threads = args.server_threads;
     if threads == 1 {
         // The threads that the server starts inherit the core.
         pin_server(0, 1);
     }
-    let options = ServerOptions { threads: threads as usize, slots: 64, max_sessions: 16_384, ..Default::default() };
-    let server = proof.demand(Server::builder())?.options(options).add_service(methods())?.bind(address)?;
+    let options = ServerOptions {
+        threads: threads as usize,
+        slots: 64,
+        max_sessions: 16_384,
+        tuning: args.switches.tuning(),
+        ..ServerOptions::default()
+    };
+    let server = args.proof.files.demand(Server::builder())?.options(options).add_service(methods())?.bind(address)?;
     println!("listening on {}", server.local_addr());
     server.wait();
     Ok(())
