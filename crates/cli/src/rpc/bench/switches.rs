@@ -2,7 +2,7 @@
 
 use longarm_rpc::VerbsTuning;
 
-/// How the library uses the verbs.
+/// The library's use of the verbs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct BenchSwitches {
     /// One of how many requests of a send queue has a completion of its own
