@@ -1,8 +1,9 @@
 //! The requester: executes WQEs in order.
 //!
 //! SENDs go as frames and stay in the queue until they are acknowledged, and so do WRITEs with immediate of one packet: the
-//! peer must have a receive WQE before they change anything. This processor executes other WRITEs, READs and atomics directly, as soon as everything before them is acknowledged: a refused SEND must not be overtaken by a
-//! later WRITE. If this process cannot reach the memory, a frame asks the peer to execute the operation.
+//! peer must have a receive WQE before they change anything. This processor executes other WRITEs, READs and atomics
+//! directly, as soon as everything before them is acknowledged: a refused SEND must not be overtaken by a later WRITE. If
+//! this process cannot reach the memory, a frame asks the peer to execute the operation.
 
 mod answers;
 mod cursor;
