@@ -23,6 +23,7 @@ mod agenda;
 mod area;
 mod bytes;
 mod client;
+mod clocks;
 #[cfg(test)]
 mod found;
 mod hostile;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fastrand::Rng;
 
@@ -60,7 +60,7 @@ pub(crate) struct SimWorld {
     hostile: BTreeMap<usize, HostileEnd>,
     /// The client and the server of each connection.
     owners: Vec<(usize, usize)>,
-    base: Instant,
+    pub(super) base: Instant,
     /// The time of the last event but looks and packets: calls begin and end, handlers run, connections are lost.
     pub(crate) active_ns: u64,
     /// The time of the last event of the network.
@@ -317,35 +317,6 @@ impl SimWorld {
 
     pub(crate) fn now_ns(&self) -> u64 {
         self.network.borrow().now_ns()
-    }
-
-    /// The clock of a client, which is not that of any other process.
-    pub(crate) fn client_clock(&self, client: usize) -> Instant {
-        self.client_instant(client, self.now_ns())
-    }
-
-    pub(crate) fn client_instant(&self, client: usize, at_ns: u64) -> Instant {
-        self.base + Duration::from_secs(1_000 * client as u64) + Duration::from_nanos(at_ns)
-    }
-
-    pub(crate) fn server_clock(&self, server: usize) -> Instant {
-        self.server_instant(server, self.now_ns())
-    }
-
-    pub(crate) fn server_instant(&self, server: usize, at_ns: u64) -> Instant {
-        self.base + Duration::from_secs(77 + 5_000 * server as u64) + Duration::from_nanos(at_ns)
-    }
-
-    /// Plans a look at the moment at which a clock, which shows `now`, will show `timer`. `planned` is the last such plan.
-    pub(crate) fn plan_timer(&mut self, timer: Option<Instant>, now: Instant, planned: &mut u64, task: SimTask) {
-        if let Some(timer) = timer {
-            let now_ns = self.now_ns();
-            let at_ns = now_ns + (timer.saturating_duration_since(now).as_nanos() as u64).max(1);
-            if *planned <= now_ns || at_ns < *planned {
-                *planned = at_ns;
-                self.agenda.plan(at_ns, task);
-            }
-        }
     }
 
     /// Plans something within a time.

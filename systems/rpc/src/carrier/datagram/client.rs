@@ -69,7 +69,7 @@ impl DatagramClient {
     }
 
     /// Credits that no packet holds. When no call is under way, these are all.
-    #[cfg(any(test, feature = "sim", feature = "fuzzing"))]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn credits_free(&self) -> u32 {
         self.free
     }
