@@ -34,7 +34,6 @@ pub(super) fn page(rows: &[RpcRow], results: &RpcResults, options: &RpcOptions) 
         let (goal, met) = (goal_words(row), is_met.map_or("not measured", |met| if met { "yes" } else { "**no**" }));
         let _ = writeln!(text, "| {} | {} | {ours} | {beside} | {value} | {goal} | {met} |", row.id, row.what);
     }
-    text += "\nR1 also names capnp-rpc, whose compiler is no Rust program: it is not measured.\n";
     text + &every_way(rows, results)
 }
 
