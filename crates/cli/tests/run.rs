@@ -107,7 +107,7 @@ fn a_program_with_rights_of_its_own_is_refused() {
     let program = match is_root() {
         true => {
             let program = hosts.dir().join("privileged");
-            std::fs::copy("/bin/true", &program).unwrap();
+            testkit::copy_program("/bin/true", &program);
             must_succeed(Command::new("chown").arg(NOBODY).arg(&program));
             must_succeed(Command::new("chmod").arg("4755").arg(&program));
             program
@@ -166,7 +166,7 @@ fn public_copy(dir: &Path) -> PathBuf {
     std::fs::set_permissions(&public, std::fs::Permissions::from_mode(0o1777)).unwrap();
     let library = Path::new(support::LONGARM).with_file_name("deps/libibverbs.so");
     std::fs::copy(library, public.join("deps/libibverbs.so")).expect("the library is built with the command");
-    std::fs::copy(support::LONGARM, public.join("longarm")).unwrap();
+    testkit::copy_program(support::LONGARM, public.join("longarm"));
     public.join("longarm")
 }
 

@@ -147,6 +147,6 @@ fn public_copy(dir: &Path) -> std::path::PathBuf {
     let public = dir.join("public");
     std::fs::create_dir_all(&public).expect("a directory of the test");
     std::fs::set_permissions(&public, std::fs::Permissions::from_mode(0o1777)).expect("a directory of the test");
-    std::fs::copy(support::LONGARM, public.join("longarm")).expect("the command was built");
+    testkit::copy_program(support::LONGARM, public.join("longarm"));
     public.join("longarm")
 }

@@ -14,5 +14,5 @@ mod wait;
 #[cfg(feature = "certificates")]
 pub use certificates::Authority;
 pub use directory::TestDir;
-pub use process::{ROLE, in_new_netns, is_root, must_succeed, role, run_again, said};
+pub use process::{ROLE, copy_program, in_new_netns, is_root, must_succeed, role, run_again, said};
 pub use wait::{PATIENCE, wait_for, wait_until};

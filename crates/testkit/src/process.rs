@@ -1,6 +1,7 @@
 //! Further processes of a test.
 
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// The variable that tells a test binary, run again for one test, its role in that test.
@@ -46,6 +47,18 @@ pub fn must_succeed(command: &mut Command) -> Output {
     let output = command.output().expect("the program starts");
     assert!(output.status.success(), "{command:?} ended with {}:\n{}", output.status, said(&output));
     output
+}
+
+/// Copies a program, with its rights, for a test that runs the copy.
+///
+/// A process of its own writes the file. If this one did, a program that another thread starts meanwhile would inherit the
+/// open file, and the kernel runs no file that somebody can write (`ETXTBSY`).
+///
+/// # Panics
+/// If that fails.
+#[track_caller]
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    must_succeed(Command::new("cp").arg(from.as_ref()).arg(to.as_ref()));
 }
 
 /// Standard output and error output as text.
