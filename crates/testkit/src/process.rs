@@ -52,7 +52,7 @@ pub fn must_succeed(command: &mut Command) -> Output {
 /// Copies a program, with its rights, for a test that runs the copy.
 ///
 /// A process of its own writes the file. If this one did, a program that another thread starts meanwhile would inherit the
-/// open file, and the kernel runs no file that somebody can write (`ETXTBSY`).
+/// open file. The kernel runs no file that somebody can write (`ETXTBSY`).
 ///
 /// # Panics
 /// If that fails.
