@@ -20,7 +20,11 @@ pub trait WordMemory {
     /// Copies bytes to a multiple of 8, in any order.
     fn copy_in(&self, at: u64, bytes: &[u8]);
     /// Copies bytes from a multiple of 8, in any order.
-    fn copy_out(&self, at: u64, out: &mut [u8]);
+    fn copy_out(&self, at: u64, out: &mut [u8]) {
+        for (number, part) in out.chunks_mut(8).enumerate() {
+            part.copy_from_slice(&self.load(at + number as u64 * 8).to_le_bytes()[..part.len()]);
+        }
+    }
 }
 
 impl<M: WordMemory + ?Sized> WordMemory for &M {
@@ -83,18 +87,16 @@ impl WordMemory for PlainMemory {
 
     fn copy_in(&self, at: u64, bytes: &[u8]) {
         for (number, part) in bytes.chunks(8).enumerate() {
-            let at = at + number as u64 * 8;
-            let mut word = self.load(at).to_le_bytes();
-            word[..part.len()].copy_from_slice(part);
-            self.store(at, u64::from_le_bytes(word));
+            store_part(self, at + number as u64 * 8, part);
         }
     }
+}
 
-    fn copy_out(&self, at: u64, out: &mut [u8]) {
-        for (number, part) in out.chunks_mut(8).enumerate() {
-            part.copy_from_slice(&self.load(at + number as u64 * 8).to_le_bytes()[..part.len()]);
-        }
-    }
+/// Stores the first bytes of a word, at most eight, and leaves the others.
+pub(crate) fn store_part(memory: &impl WordMemory, at: u64, part: &[u8]) {
+    let mut word = memory.load(at).to_le_bytes();
+    word[..part.len()].copy_from_slice(part);
+    memory.store(at, u64::from_le_bytes(word));
 }
 
 /// The word at a multiple of 8 of copied bytes; zero beyond their end.

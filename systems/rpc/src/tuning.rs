@@ -9,7 +9,7 @@ pub struct VerbsTuning {
     /// Whether requests that follow each other share a doorbell, and on the wire a system call.
     pub batch_doorbells: bool,
     /// WRITEs of at most so many bytes carry their bytes inline, in place of the address of a registered copy: 0 to 220.
-    /// A device that has less refuses the connection.
+    /// Those with immediate data do not, nor those of *herd*. A device that has less refuses the connection.
     pub inline_bytes: u32,
 }
 

@@ -88,11 +88,18 @@ pub trait TornCheck: Copy + Default + Send + Sync + 'static {
     /// If the bytes are no whole live object.
     fn open(seal: Seal, bytes: &[u8], scratch: &mut Vec<u8>) -> Result<OpenObject, Unopened>;
 
-    /// The bytes that an opened object's places mean.
-    fn content<'a>(bytes: &'a [u8], scratch: &'a [u8]) -> &'a [u8];
+    /// The bytes that an opened object's places mean: those of the READ, unless the check copies them.
+    fn content<'a>(bytes: &'a [u8], scratch: &'a [u8]) -> &'a [u8] {
+        let _ = scratch;
+        bytes
+    }
 
-    /// The lengths of key and value of the owner's object at `at`, if a block of `block_bytes` can hold it.
-    fn lengths<M: WordMemory>(memory: &M, at: u64, block_bytes: u64) -> Option<(u64, u64)>;
+    /// The lengths of key and value of the owner's object at `at`, if a block of `block_bytes` can hold it. The third word
+    /// of every object has them.
+    fn lengths<M: WordMemory>(memory: &M, at: u64, block_bytes: u64) -> Option<(u64, u64)> {
+        let (key_bytes, value_bytes) = lengths_of(memory.load(at + 16))?;
+        (Self::object_bytes(key_bytes, value_bytes) <= block_bytes).then_some((key_bytes, value_bytes))
+    }
 
     /// Copies from the owner's object at `at`: key and value in one piece, from `from` on.
     fn copy_content<M: WordMemory>(memory: &M, at: u64, from: u64, out: &mut Vec<u8>, len_bytes: u64);

@@ -67,15 +67,6 @@ impl TornCheck for Crc64 {
         Ok(OpenObject { header, key: HEAD_BYTES..value_at, value: value_at..object_bytes as usize })
     }
 
-    fn content<'a>(bytes: &'a [u8], _: &'a [u8]) -> &'a [u8] {
-        bytes
-    }
-
-    fn lengths<M: WordMemory>(memory: &M, at: u64, block_bytes: u64) -> Option<(u64, u64)> {
-        let (key_bytes, value_bytes) = lengths_of(memory.load(at + 16))?;
-        (Crc64::object_bytes(key_bytes, value_bytes) <= block_bytes).then_some((key_bytes, value_bytes))
-    }
-
     fn copy_content<M: WordMemory>(memory: &M, at: u64, from: u64, out: &mut Vec<u8>, len_bytes: u64) {
         // Copies begin at words: the bytes before `from` in its word are cut off again.
         let before = from % 8;

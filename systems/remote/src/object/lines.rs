@@ -116,11 +116,6 @@ impl TornCheck for LineVersions {
         scratch
     }
 
-    fn lengths<M: WordMemory>(memory: &M, at: u64, block_bytes: u64) -> Option<(u64, u64)> {
-        let (key_bytes, value_bytes) = lengths_of(memory.load(at + 16))?;
-        (LineVersions::object_bytes(key_bytes, value_bytes) <= block_bytes).then_some((key_bytes, value_bytes))
-    }
-
     fn copy_content<M: WordMemory>(memory: &M, at: u64, from: u64, out: &mut Vec<u8>, len_bytes: u64) {
         let mut line = [0; LINE as usize];
         let (mut before, end) = (0, from + len_bytes);

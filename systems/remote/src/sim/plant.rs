@@ -119,14 +119,6 @@ impl TornCheck for BothEnds {
         }
     }
 
-    fn content<'a>(bytes: &'a [u8], _: &'a [u8]) -> &'a [u8] {
-        bytes
-    }
-
-    fn lengths<M: WordMemory>(memory: &M, at: u64, block_bytes: u64) -> Option<(u64, u64)> {
-        Crc64::lengths(memory, at, block_bytes)
-    }
-
     fn copy_content<M: WordMemory>(memory: &M, at: u64, from: u64, out: &mut Vec<u8>, len_bytes: u64) {
         Crc64::copy_content(memory, at, from, out, len_bytes);
     }
@@ -164,14 +156,6 @@ impl TornCheck for Unchecked {
             }
             other => other,
         }
-    }
-
-    fn content<'a>(bytes: &'a [u8], _: &'a [u8]) -> &'a [u8] {
-        bytes
-    }
-
-    fn lengths<M: WordMemory>(memory: &M, at: u64, block_bytes: u64) -> Option<(u64, u64)> {
-        Crc64::lengths(memory, at, block_bytes)
     }
 
     fn copy_content<M: WordMemory>(memory: &M, at: u64, from: u64, out: &mut Vec<u8>, len_bytes: u64) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use fastrand::Rng;
 
-use crate::memory::WordMemory;
+use crate::memory::{WordMemory, store_part};
 
 /// One store of a word.
 #[derive(Clone, Copy, Debug)]
@@ -74,15 +74,7 @@ impl WordMemory for NotedMemory {
         for number in order {
             let at = at + number as u64 * 8;
             let part = &bytes[number * 8..bytes.len().min(number * 8 + 8)];
-            let mut word = self.load(at).to_le_bytes();
-            word[..part.len()].copy_from_slice(part);
-            self.store(at, u64::from_le_bytes(word));
-        }
-    }
-
-    fn copy_out(&self, at: u64, out: &mut [u8]) {
-        for (number, part) in out.chunks_mut(8).enumerate() {
-            part.copy_from_slice(&self.load(at + number as u64 * 8).to_le_bytes()[..part.len()]);
+            store_part(self, at, part);
         }
     }
 }

@@ -54,7 +54,7 @@ impl Serving {
                 self.run_direct(session, (method, &*handler), request, now);
             }
             Some((method, Handler::Published(handler))) => {
-                let handler = std::sync::Arc::clone(handler);
+                let handler = Arc::clone(handler);
                 self.run_published(session, (method, &*handler), request, now);
             }
             Some((method, Handler::Future(run_on, handler))) => {
