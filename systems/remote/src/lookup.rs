@@ -12,15 +12,15 @@
 use std::marker::PhantomData;
 
 use crate::layout::{Candidate, IndexSearch, SearchStep, TableLayout};
-use crate::object::{Location, ObjectHeader, Seal, SlotKind, TornCheck, Unopened};
+use crate::object::{Location, ObjectHeader, OpenObject, Seal, SlotKind, TornCheck, Unopened};
 use crate::root::{ROOT_BYTES, RootCopy, RootFault};
 
 /// Larger blocks are read in two steps: their start first, which tells the object's length.
-const FIRST_READ_BYTES: u64 = 16 << 10;
+pub(crate) const FIRST_READ_BYTES: u64 = 16 << 10;
 /// READs of one object that was torn, before the search begins anew.
-const TEARS: u32 = 4;
+pub(crate) const TEARS: u32 = 4;
 /// Searches before the lookup says that it is [`Busy`](LookupStep::Busy).
-const ATTEMPTS: u32 = 16;
+pub(crate) const ATTEMPTS: u32 = 16;
 
 /// Bytes that a lookup wants, from the start of the table's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,8 +256,8 @@ impl<L: TableLayout, C: TornCheck> KeyLookup<L, C> {
     ) -> LookupStep<'a> {
         let Some(root) = self.root else { return self.again() };
         let seal = Seal::new(root.salt, location.offset());
-        let verdict = match C::open(seal, bytes, &mut self.scratch) {
-            Ok(object) => {
+        let verdict = match judge::<C>(seal, (location, len_bytes), bytes, &mut self.scratch) {
+            Judged::Whole(object) => {
                 let content = C::content(bytes, &self.scratch);
                 if content[object.key.clone()] == *key {
                     let value = &C::content(bytes, &self.scratch)[object.value];
@@ -268,11 +268,9 @@ impl<L: TableLayout, C: TornCheck> KeyLookup<L, C> {
                     collides: differs == 0 && object.header.incarnation() == location.incarnation(),
                 }
             }
-            Err(Unopened::NotLive(_)) => ObjectVerdict::Stale,
-            Err(Unopened::Longer(all)) if all <= location.class().bytes() && all > len_bytes => {
-                ObjectVerdict::Longer(all)
-            }
-            Err(Unopened::Torn | Unopened::Longer(_)) => ObjectVerdict::Torn,
+            Judged::NotLive(_) => ObjectVerdict::Stale,
+            Judged::Longer(all) => ObjectVerdict::Longer(all),
+            Judged::Torn => ObjectVerdict::Torn,
         };
         match verdict {
             ObjectVerdict::Longer(object_bytes) => self.read_part(location, object_bytes, is_remembered),
@@ -287,6 +285,30 @@ impl<L: TableLayout, C: TornCheck> KeyLookup<L, C> {
             ObjectVerdict::OtherKey { collides: true } => self.search(),
             ObjectVerdict::OtherKey { .. } | ObjectVerdict::Stale | ObjectVerdict::Torn => self.again(),
         }
+    }
+}
+
+/// The bytes of a READ, beside the block that it was made for.
+pub(crate) enum Judged {
+    Whole(OpenObject),
+    NotLive(ObjectHeader),
+    Torn,
+    /// The object has so many bytes, and its block as well: READ them all.
+    Longer(u64),
+}
+
+/// Opens the first `len_bytes` of the block at a location.
+pub(crate) fn judge<C: TornCheck>(
+    seal: Seal,
+    (location, len_bytes): (Location, u64),
+    bytes: &[u8],
+    scratch: &mut Vec<u8>,
+) -> Judged {
+    match C::open(seal, bytes, scratch) {
+        Ok(object) => Judged::Whole(object),
+        Err(Unopened::NotLive(header)) => Judged::NotLive(header),
+        Err(Unopened::Longer(all)) if all <= location.class().bytes() && all > len_bytes => Judged::Longer(all),
+        Err(Unopened::Torn | Unopened::Longer(_)) => Judged::Torn,
     }
 }
 

@@ -15,7 +15,7 @@ const TRIES: u32 = 4;
 impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     /// Puts a location into a slot, and grows the table if there is none.
     pub(super) fn fill_slot(&mut self, tag: u64, location: Location) -> Result<(), OwnerError> {
-        let (memory, mut sequence) = (&self.memory, self.root.sequence);
+        let (memory, mut sequence) = (&self.objects.memory, self.root.sequence);
         let mut moving = || {
             if sequence & 1 == 0 {
                 sequence = next_move(sequence);
@@ -39,30 +39,30 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     fn grow(&mut self, tag: u64, location: Location) -> Result<(), OwnerError> {
         let mut entries = vec![(tag, location)];
         for location in self.locations() {
-            self.copy_key(location)?;
-            entries.push((L::tag(self.root.salt, &self.scratch), location));
+            self.objects.copy_key(location)?;
+            entries.push((L::tag(self.root.salt, &self.objects.scratch), location));
         }
         let mut keys = entries.len() as u64 * 2;
         for _ in 0..TRIES {
-            let (shape, class) = allocate_area::<M, L>(&self.memory, &mut self.blocks, keys)?;
+            let (shape, class) = allocate_area::<M, L>(&self.objects.memory, &mut self.objects.blocks, keys)?;
             let mut notes = L::Notes::default();
             let mut put = |(tag, location): &(u64, Location)| {
-                L::insert(&self.memory, &shape, &mut notes, *tag, *location, &mut || ())
+                L::insert(&self.objects.memory, &shape, &mut notes, *tag, *location, &mut || ())
             };
             if entries.iter().try_for_each(&mut put).is_ok() {
                 self.publish(RootCopy { sequence: next_epoch(self.root.sequence), shape, salt: self.root.salt }, class);
                 self.notes = notes;
                 return Ok(());
             }
-            self.blocks.free(shape.area, class);
+            self.objects.blocks.free(shape.area, class);
             keys *= 2;
         }
         Err(OwnerError::Full(crate::layout::TableFull))
     }
 
     fn publish(&mut self, root: RootCopy, class: SizeClass) {
-        root.store(&self.memory, 0, L::CODE, C::CODE);
-        self.blocks.free(self.root.shape.area, self.area_class);
+        root.store(&self.objects.memory, 0, L::CODE, C::CODE);
+        self.objects.blocks.free(self.root.shape.area, self.area_class);
         (self.root, self.area_class) = (root, class);
     }
 }

@@ -12,19 +12,18 @@
 mod error;
 mod find;
 mod grow;
+mod objects;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::allocator::{AllocatorOptions, BlockAllocator};
 use crate::layout::{TableLayout, TableShape};
 use crate::memory::WordMemory;
-use crate::object::{Location, MAX_KEY_BYTES, MAX_VALUE_BYTES, ObjectHeader, ObjectState, Seal, SizeClass, TornCheck};
+use crate::object::{ObjectHeader, SizeClass, TornCheck};
 use crate::root::{ROOT_BYTES, RootCopy};
 
 pub use error::OwnerError;
-
-/// The owner's number as the holder of a lock.
-const OWNER: u16 = u16::MAX;
+pub(crate) use objects::{ObjectStore, OwnObject, check_lengths, must_be_expected, must_be_unlocked};
 
 /// Choices for a new table.
 #[derive(Clone, Copy, Debug)]
@@ -75,17 +74,12 @@ impl PutOutcome {
 
 /// The owner of a table: its writer. Its memory begins with the root record.
 pub struct TableOwner<M, L: TableLayout, C> {
-    memory: M,
-    blocks: BlockAllocator,
+    objects: ObjectStore<M, C>,
     root: RootCopy,
     area_class: SizeClass,
     notes: L::Notes,
     options: OwnerOptions,
     keys: u64,
-    incarnation: u16,
-    image: Vec<u8>,
-    scratch: Vec<u8>,
-    check: std::marker::PhantomData<C>,
 }
 
 impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
@@ -94,34 +88,22 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     /// # Errors
     /// If the memory is too short for the keys of the options.
     pub fn create(memory: M, options: OwnerOptions) -> Result<Self, OwnerError> {
-        let len_bytes = memory.len_bytes().min(Location::MAX_OFFSET);
-        let mut blocks = BlockAllocator::new(ROOT_BYTES..len_bytes, options.allocator);
-        let (shape, area_class) = allocate_area::<M, L>(&memory, &mut blocks, options.keys)?;
+        let secrets = (options.salt, options.in_place_bytes);
+        let mut objects = ObjectStore::new(memory, ROOT_BYTES, options.allocator, secrets);
+        let (shape, area_class) = allocate_area::<M, L>(&objects.memory, &mut objects.blocks, options.keys)?;
         let root = RootCopy { sequence: 1 << 32, shape, salt: options.salt };
-        root.store(&memory, 0, L::CODE, C::CODE);
-        Ok(TableOwner {
-            memory,
-            blocks,
-            root,
-            area_class,
-            notes: L::Notes::default(),
-            options,
-            keys: 0,
-            incarnation: 0,
-            image: Vec::new(),
-            scratch: Vec::new(),
-            check: std::marker::PhantomData,
-        })
+        root.store(&objects.memory, 0, L::CODE, C::CODE);
+        Ok(TableOwner { objects, root, area_class, notes: L::Notes::default(), options, keys: 0 })
     }
 
     /// Tells the time, which decides when freed memory is used again. Without it, none is.
     pub fn set_now(&mut self, now_ns: u64) {
-        self.blocks.set_now(now_ns);
+        self.objects.blocks.set_now(now_ns);
     }
 
     /// The memory.
     pub fn memory(&self) -> &M {
-        &self.memory
+        &self.objects.memory
     }
 
     /// Number of keys.
@@ -141,7 +123,7 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
 
     /// The blocks of its memory: how much is in use.
     pub fn blocks(&self) -> &BlockAllocator {
-        &self.blocks
+        &self.objects.blocks
     }
 
     /// Gives a key a value.
@@ -168,11 +150,8 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     ) -> Result<PutOutcome, OwnerError> {
         check_lengths(key, value)?;
         let found = self.find(key)?;
-        let present = found.as_ref().map(|found| found.header);
+        must_be_expected(found.as_ref(), expected)?;
         match found {
-            _ if present.map(|header| header.held_by(0)) != expected.map(|header| header.held_by(0)) => {
-                Err(OwnerError::OtherVersion(present))
-            }
             Some(found) => self.update(&found, key, value).map(PutOutcome::Updated),
             None => self.insert(key, value).map(PutOutcome::Inserted),
         }
@@ -185,9 +164,9 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, OwnerError> {
         let Some(found) = self.find(key)? else { return Ok(false) };
         must_be_unlocked(&found)?;
-        self.kill(&found)?;
-        L::clear(&self.memory, found.slot_at);
-        self.blocks.free(found.location.offset(), found.location.class());
+        self.objects.kill(&found)?;
+        L::clear(&self.objects.memory, found.slot_at);
+        self.objects.free(found.location);
         self.keys -= 1;
         Ok(true)
     }
@@ -199,8 +178,7 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     pub fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<ObjectHeader>, OwnerError> {
         value.clear();
         let Some(found) = self.find(key)? else { return Ok(None) };
-        let (at, from) = (found.location.offset(), key.len() as u64);
-        C::copy_content(&self.memory, at, from, value, found.value_bytes);
+        self.objects.copy_value(found.location, (key.len() as u64, found.value_bytes), value);
         Ok(Some(found.header))
     }
 
@@ -216,96 +194,25 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
             return Err(OwnerError::OtherVersion(Some(found.header)));
         }
         // The writer may have left any bytes, lengths included: the key is the caller's.
-        self.replace(&found, key, value)
+        let tag = L::tag(self.root.salt, key);
+        let relocate = |memory: &M, location| L::relocate(memory, found.slot_at, tag, location);
+        self.objects.replace(&found, (key, value), relocate)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<ObjectHeader, OwnerError> {
-        let (location, pending) = self.write_pending(key, value, 0)?;
+        let (location, pending) = self.objects.write_pending(key, value, 0)?;
         if let Err(error) = self.fill_slot(L::tag(self.root.salt, key), location) {
-            self.blocks.free(location.offset(), location.class());
+            self.objects.free(location);
             return Err(error);
         }
-        let live = pending.with_state(ObjectState::Live);
-        self.memory.store(location.offset(), live.word());
         self.keys += 1;
-        Ok(live)
+        Ok(self.objects.make_live(location, pending))
     }
 
-    fn update(&mut self, found: &find::OwnObject, key: &[u8], value: &[u8]) -> Result<ObjectHeader, OwnerError> {
-        must_be_unlocked(found)?;
-        let object_bytes = C::object_bytes(key.len() as u64, value.len() as u64);
-        let class = found.location.class();
-        let fits = object_bytes <= class.bytes() && SizeClass::of(object_bytes) == Some(class);
-        if !fits || object_bytes > self.options.in_place_bytes {
-            return self.replace(found, key, value);
-        }
-        let at = found.location.offset();
-        self.swap_header(found, found.header.held_by(OWNER))?;
-        let next = found.header.next();
-        C::encode(Seal::new(self.root.salt, at), next, key, value, &mut self.image);
-        C::store_body(&self.memory, at, &self.image);
-        self.memory.store(at, next.word());
-        Ok(next)
-    }
-
-    /// Writes another object, and leads the slot to it.
-    fn replace(&mut self, found: &find::OwnObject, key: &[u8], value: &[u8]) -> Result<ObjectHeader, OwnerError> {
-        let (location, pending) = self.write_pending(key, value, found.header.version().wrapping_add(1))?;
-        if let Err(error) = self.kill(found) {
-            self.blocks.free(location.offset(), location.class());
-            return Err(error);
-        }
-        let live = pending.with_state(ObjectState::Live);
-        self.memory.store(location.offset(), live.word());
-        L::relocate(&self.memory, found.slot_at, L::tag(self.root.salt, key), location);
-        self.blocks.free(found.location.offset(), found.location.class());
-        Ok(live)
-    }
-
-    /// Writes an object that no reader takes for valid yet.
-    fn write_pending(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        version: u32,
-    ) -> Result<(Location, ObjectHeader), OwnerError> {
-        let object_bytes = C::object_bytes(key.len() as u64, value.len() as u64);
-        let class = SizeClass::of(object_bytes).ok_or(OwnerError::ValueTooLong(value.len()))?;
-        let at = self.blocks.allocate(class)?;
-        self.incarnation = self.incarnation.wrapping_add(1);
-        let location = Location::new(at, class, self.incarnation);
-        let pending = ObjectHeader::new(ObjectState::Pending, location.incarnation(), version);
-        self.memory.store(at, pending.word());
-        C::encode(Seal::new(self.root.salt, at), pending, key, value, &mut self.image);
-        C::store_body(&self.memory, at, &self.image);
-        Ok((location, pending))
-    }
-
-    /// Makes an object dead, if its first word is still the one that was found.
-    fn kill(&mut self, found: &find::OwnObject) -> Result<(), OwnerError> {
-        self.swap_header(found, found.header.held_by(0).with_state(ObjectState::Dead))
-    }
-
-    fn swap_header(&mut self, found: &find::OwnObject, to: ObjectHeader) -> Result<(), OwnerError> {
-        let before = self.memory.compare_swap(found.location.offset(), found.header.word(), to.word());
-        match ObjectHeader::from_word(before) {
-            before if before == found.header => Ok(()),
-            before if before.holder() != 0 => Err(OwnerError::Locked(before)),
-            before => Err(OwnerError::OtherVersion(Some(before))),
-        }
-    }
-}
-
-/// The owner never takes a lock that a peer has.
-fn must_be_unlocked(found: &find::OwnObject) -> Result<(), OwnerError> {
-    if found.header.holder() == 0 { Ok(()) } else { Err(OwnerError::Locked(found.header)) }
-}
-
-fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), OwnerError> {
-    match (key.len(), value.len()) {
-        (long, _) if long > MAX_KEY_BYTES => Err(OwnerError::KeyTooLong(long)),
-        (_, long) if long > MAX_VALUE_BYTES => Err(OwnerError::ValueTooLong(long)),
-        _ => Ok(()),
+    fn update(&mut self, found: &OwnObject, key: &[u8], value: &[u8]) -> Result<ObjectHeader, OwnerError> {
+        let tag = L::tag(self.root.salt, key);
+        let relocate = |memory: &M, location| L::relocate(memory, found.slot_at, tag, location);
+        self.objects.update(found, (key, value), relocate)
     }
 }
 

@@ -1,0 +1,201 @@
+//! The owner's objects: making, changing, replacing and killing them. The index over them is somebody else's.
+
+use std::marker::PhantomData;
+
+use crate::allocator::{AllocatorOptions, BlockAllocator};
+use crate::memory::WordMemory;
+use crate::object::{Location, MAX_KEY_BYTES, MAX_VALUE_BYTES, ObjectHeader, ObjectState, Seal, SizeClass, TornCheck};
+use crate::owner::OwnerError;
+
+/// The owner's number as the holder of a lock.
+const OWNER: u16 = u16::MAX;
+
+/// An object of a key, as the owner finds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnObject {
+    pub(crate) location: Location,
+    pub(crate) slot_at: u64,
+    pub(crate) header: ObjectHeader,
+    pub(crate) value_bytes: u64,
+}
+
+/// The objects of a table, and the memory that they are in.
+pub(crate) struct ObjectStore<M, C> {
+    pub(crate) memory: M,
+    pub(crate) blocks: BlockAllocator,
+    /// The key that was copied last.
+    pub(crate) scratch: Vec<u8>,
+    salt: u64,
+    in_place_bytes: u64,
+    incarnation: u16,
+    image: Vec<u8>,
+    check: PhantomData<C>,
+}
+
+impl<M: WordMemory, C: TornCheck> ObjectStore<M, C> {
+    /// Objects behind the first `reserved_bytes` of the memory.
+    pub(crate) fn new(
+        memory: M,
+        reserved_bytes: u64,
+        allocator: AllocatorOptions,
+        (salt, in_place_bytes): (u64, u64),
+    ) -> ObjectStore<M, C> {
+        let len_bytes = memory.len_bytes().min(Location::MAX_OFFSET);
+        ObjectStore {
+            memory,
+            blocks: BlockAllocator::new(reserved_bytes..len_bytes, allocator),
+            scratch: Vec::new(),
+            salt,
+            in_place_bytes,
+            incarnation: 0,
+            image: Vec::new(),
+            check: PhantomData,
+        }
+    }
+
+    /// Copies the key of an object to the scratch memory.
+    pub(crate) fn copy_key(&mut self, location: Location) -> Result<(), OwnerError> {
+        let (at, class) = (location.offset(), location.class());
+        if !self.blocks.is_held(at, class) {
+            return Err(OwnerError::Broken);
+        }
+        let (key_bytes, _) = C::lengths(&self.memory, at, class.bytes()).ok_or(OwnerError::Broken)?;
+        self.scratch.clear();
+        C::copy_content(&self.memory, at, 0, &mut self.scratch, key_bytes);
+        Ok(())
+    }
+
+    /// Copies the value of an object whose key has so many bytes.
+    pub(crate) fn copy_value(&self, location: Location, (key_bytes, value_bytes): (u64, u64), value: &mut Vec<u8>) {
+        C::copy_content(&self.memory, location.offset(), key_bytes, value, value_bytes);
+    }
+
+    /// The object to which a slot leads, if it has this key.
+    pub(crate) fn look(
+        &mut self,
+        (location, slot_at): (Location, u64),
+        key: &[u8],
+    ) -> Result<Option<OwnObject>, OwnerError> {
+        let (at, block_bytes) = (location.offset(), location.class().bytes());
+        if !self.blocks.is_held(at, location.class()) {
+            return Err(OwnerError::Broken);
+        }
+        let header = ObjectHeader::from_word(self.memory.load(at));
+        if header.state() != ObjectState::Live {
+            return Err(OwnerError::Broken);
+        }
+        let (key_bytes, value_bytes) = C::lengths(&self.memory, at, block_bytes).ok_or(OwnerError::Broken)?;
+        if key_bytes != key.len() as u64 {
+            return Ok(None);
+        }
+        self.scratch.clear();
+        C::copy_content(&self.memory, at, 0, &mut self.scratch, key_bytes);
+        Ok((self.scratch == key).then_some(OwnObject { location, slot_at, header, value_bytes }))
+    }
+
+    /// Writes an object that no reader takes for valid yet.
+    pub(crate) fn write_pending(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        version: u32,
+    ) -> Result<(Location, ObjectHeader), OwnerError> {
+        let object_bytes = C::object_bytes(key.len() as u64, value.len() as u64);
+        let class = SizeClass::of(object_bytes).ok_or(OwnerError::ValueTooLong(value.len()))?;
+        let at = self.blocks.allocate(class)?;
+        self.incarnation = self.incarnation.wrapping_add(1);
+        let location = Location::new(at, class, self.incarnation);
+        let pending = ObjectHeader::new(ObjectState::Pending, location.incarnation(), version);
+        self.memory.store(at, pending.word());
+        C::encode(Seal::new(self.salt, at), pending, key, value, &mut self.image);
+        C::store_body(&self.memory, at, &self.image);
+        Ok((location, pending))
+    }
+
+    /// Makes a pending object the current one of its key.
+    pub(crate) fn make_live(&mut self, location: Location, pending: ObjectHeader) -> ObjectHeader {
+        let live = pending.with_state(ObjectState::Live);
+        self.memory.store(location.offset(), live.word());
+        live
+    }
+
+    /// Gives an object a new value, in place or by another object. `relocate` then leads the slot to that.
+    pub(crate) fn update(
+        &mut self,
+        found: &OwnObject,
+        (key, value): (&[u8], &[u8]),
+        relocate: impl FnOnce(&M, Location),
+    ) -> Result<ObjectHeader, OwnerError> {
+        must_be_unlocked(found)?;
+        let object_bytes = C::object_bytes(key.len() as u64, value.len() as u64);
+        let class = found.location.class();
+        let fits = object_bytes <= class.bytes() && SizeClass::of(object_bytes) == Some(class);
+        if !fits || object_bytes > self.in_place_bytes {
+            return self.replace(found, (key, value), relocate);
+        }
+        let at = found.location.offset();
+        self.swap_header(found, found.header.held_by(OWNER))?;
+        let next = found.header.next();
+        C::encode(Seal::new(self.salt, at), next, key, value, &mut self.image);
+        C::store_body(&self.memory, at, &self.image);
+        self.memory.store(at, next.word());
+        Ok(next)
+    }
+
+    /// Writes another object, and leads the slot to it.
+    pub(crate) fn replace(
+        &mut self,
+        found: &OwnObject,
+        (key, value): (&[u8], &[u8]),
+        relocate: impl FnOnce(&M, Location),
+    ) -> Result<ObjectHeader, OwnerError> {
+        let (location, pending) = self.write_pending(key, value, found.header.version().wrapping_add(1))?;
+        if let Err(error) = self.kill(found) {
+            self.free(location);
+            return Err(error);
+        }
+        let live = self.make_live(location, pending);
+        relocate(&self.memory, location);
+        self.free(found.location);
+        Ok(live)
+    }
+
+    /// Makes an object dead, if its first word is still the one that was found.
+    pub(crate) fn kill(&mut self, found: &OwnObject) -> Result<(), OwnerError> {
+        self.swap_header(found, found.header.held_by(0).with_state(ObjectState::Dead))
+    }
+
+    /// Frees the block of an object.
+    pub(crate) fn free(&mut self, location: Location) {
+        self.blocks.free(location.offset(), location.class());
+    }
+
+    fn swap_header(&mut self, found: &OwnObject, to: ObjectHeader) -> Result<(), OwnerError> {
+        let before = self.memory.compare_swap(found.location.offset(), found.header.word(), to.word());
+        match ObjectHeader::from_word(before) {
+            before if before == found.header => Ok(()),
+            before if before.holder() != 0 => Err(OwnerError::Locked(before)),
+            before => Err(OwnerError::OtherVersion(Some(before))),
+        }
+    }
+}
+
+/// The owner never takes a lock that a peer has.
+pub(crate) fn must_be_unlocked(found: &OwnObject) -> Result<(), OwnerError> {
+    if found.header.holder() == 0 { Ok(()) } else { Err(OwnerError::Locked(found.header)) }
+}
+
+/// The object that a caller who compares versions expects.
+pub(crate) fn must_be_expected(found: Option<&OwnObject>, expected: Option<ObjectHeader>) -> Result<(), OwnerError> {
+    let present = found.map(|found| found.header);
+    let is_expected = present.map(|header| header.held_by(0)) == expected.map(|header| header.held_by(0));
+    if is_expected { Ok(()) } else { Err(OwnerError::OtherVersion(present)) }
+}
+
+pub(crate) fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), OwnerError> {
+    match (key.len(), value.len()) {
+        (long, _) if long > MAX_KEY_BYTES => Err(OwnerError::KeyTooLong(long)),
+        (_, long) if long > MAX_VALUE_BYTES => Err(OwnerError::ValueTooLong(long)),
+        _ => Ok(()),
+    }
+}
