@@ -28,6 +28,7 @@
 //! ```text
 //!  verbs         readers on queue pairs, and the owner's registered memory
 //!  update        a peer's change of one object: lock, WRITE, unlock
+//!  tree          the B-tree: nodes, searches, scans, and its owner
 //!  lookup        a reader's search for one key: asks for READs, is fed bytes
 //!  owner         the writer of a table: objects, slots, growth
 //!  layout        cluster, hopscotch, cuckoo: where a key's slot may be
@@ -50,6 +51,7 @@ mod root;
 #[cfg(any(test, feature = "sim"))]
 #[doc(hidden)]
 pub mod sim;
+mod tree;
 mod update;
 mod verbs;
 
@@ -65,5 +67,6 @@ pub use object::{
 };
 pub use owner::{OwnerError, OwnerOptions, PutOutcome, TableOwner};
 pub use root::{ROOT_BYTES, RootCopy};
+pub use tree::{KeyRange, NODE_BYTES, NodeCache, TreeLookup, TreeOptions, TreeOwner, TreeRoot};
 pub use update::{OneSidedUpdate, UpdateRefusal, UpdateStep};
 pub use verbs::{FoundPlace, ReadError, ReaderOptions, ReaderStats, TableMemory, TableReader};

@@ -1,9 +1,10 @@
 //! Lookups in memory of this process: for tests, and for the owner's own reads.
 
 use crate::layout::TableLayout;
-use crate::lookup::{KeyLookup, LookupStep};
+use crate::lookup::{KeyLookup, LookupStep, ReadRequest};
 use crate::memory::WordMemory;
 use crate::object::{Location, TornCheck};
+use crate::tree::{NodeCache, TreeLookup};
 
 /// The end of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,21 +56,47 @@ impl<M: WordMemory> LocalReads<M> {
         remembered: Option<Location>,
     ) -> Result<Found, LookupError> {
         let mut step = lookup.start(key, remembered);
-        loop {
-            match step {
-                LookupStep::Read(wanted) => {
-                    self.buffer.resize(wanted.len_bytes as usize, 0);
-                    self.memory.copy_out(wanted.at, &mut self.buffer);
-                    step = lookup.feed(key, &self.buffer);
-                }
-                LookupStep::Found(object) => {
-                    self.location = Some(object.location);
-                    return Ok(Found::Value(object.value.to_vec()));
-                }
-                LookupStep::Absent => return Ok(Found::Absent),
-                LookupStep::Busy => return Err(LookupError::Busy),
-                LookupStep::OtherFormat => return Err(LookupError::OtherFormat),
-            }
+        while let LookupStep::Read(wanted) = step {
+            step = lookup.feed(key, copied(&self.memory, &mut self.buffer, wanted));
         }
+        found_by(step, &mut self.location)
+    }
+
+    /// Looks a key of a tree up, from a remembered location if there is one.
+    ///
+    /// # Errors
+    /// See [`LookupError`].
+    pub fn run_tree<C: TornCheck>(
+        &mut self,
+        lookup: &mut TreeLookup<C>,
+        key: &[u8],
+        remembered: Option<Location>,
+        cache: &mut NodeCache,
+    ) -> Result<Found, LookupError> {
+        let mut step = lookup.start(key, remembered, cache);
+        while let LookupStep::Read(wanted) = step {
+            step = lookup.feed(key, copied(&self.memory, &mut self.buffer, wanted), cache);
+        }
+        found_by(step, &mut self.location)
+    }
+}
+
+/// The bytes that a READ gets.
+fn copied<'a>(memory: &impl WordMemory, buffer: &'a mut Vec<u8>, wanted: ReadRequest) -> &'a [u8] {
+    buffer.resize(wanted.len_bytes as usize, 0);
+    memory.copy_out(wanted.at, buffer);
+    buffer
+}
+
+/// The end of a lookup, by its last step.
+fn found_by(step: LookupStep<'_>, location: &mut Option<Location>) -> Result<Found, LookupError> {
+    match step {
+        LookupStep::Found(object) => {
+            *location = Some(object.location);
+            Ok(Found::Value(object.value.to_vec()))
+        }
+        LookupStep::Absent => Ok(Found::Absent),
+        LookupStep::Busy | LookupStep::Read(_) => Err(LookupError::Busy),
+        LookupStep::OtherFormat => Err(LookupError::OtherFormat),
     }
 }

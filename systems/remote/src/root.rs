@@ -38,8 +38,22 @@ pub(crate) enum RootFault {
     OtherFormat,
 }
 
+/// The check over the middle of a record.
+pub(crate) fn record_check(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
+}
+
+/// True if the bytes are a whole record of that layout and check, but for the first word.
+pub(crate) fn checked_format(bytes: &[u8], layout: u8, check: u8) -> Result<(), RootFault> {
+    let summed = bytes.get(SUMMED).ok_or(RootFault::Torn)?;
+    if bytes.len() < 72 || record_check(summed) != word_at(bytes, 64) || word_at(bytes, 8) == 0 {
+        return Err(RootFault::Torn);
+    }
+    if word_at(bytes, 8) == format_word(layout, check) { Ok(()) } else { Err(RootFault::OtherFormat) }
+}
+
 /// Magic, layout and check in one word.
-fn format_word(layout: u8, check: u8) -> u64 {
+pub(crate) fn format_word(layout: u8, check: u8) -> u64 {
     MAGIC | u64::from(layout) << 8 | u64::from(check)
 }
 
@@ -52,13 +66,7 @@ impl RootCopy {
     /// Reads the bytes of a record.
     pub(crate) fn decode(bytes: &[u8], layout: u8, check: u8) -> Result<RootCopy, RootFault> {
         let word = |number: usize| word_at(bytes, number * 8);
-        let summed = bytes.get(SUMMED).ok_or(RootFault::Torn)?;
-        if bytes.len() < 72 || crc_fast::checksum(CrcAlgorithm::Crc64Nvme, summed) != word(8) || word(1) == 0 {
-            return Err(RootFault::Torn);
-        }
-        if word(1) != format_word(layout, check) {
-            return Err(RootFault::OtherFormat);
-        }
+        checked_format(bytes, layout, check)?;
         if word(0) >> 32 != word(2) {
             return Err(RootFault::Torn);
         }
@@ -74,7 +82,7 @@ impl RootCopy {
         for (place, word) in bytes.chunks_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        let sum = crc_fast::checksum(CrcAlgorithm::Crc64Nvme, &bytes[..56]);
+        let sum = record_check(&bytes[..56]);
         bytes[56..].copy_from_slice(&sum.to_le_bytes());
         memory.copy_in(at + 8, &bytes);
         memory.store(at, self.sequence);

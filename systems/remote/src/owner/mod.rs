@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use crate::allocator::{AllocatorOptions, BlockAllocator};
 use crate::layout::{TableLayout, TableShape};
 use crate::memory::WordMemory;
-use crate::object::{ObjectHeader, SizeClass, TornCheck};
+use crate::object::{Location, ObjectHeader, SizeClass, TornCheck};
 use crate::root::{ROOT_BYTES, RootCopy};
 
 pub use error::OwnerError;
@@ -88,8 +88,9 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     /// # Errors
     /// If the memory is too short for the keys of the options.
     pub fn create(memory: M, options: OwnerOptions) -> Result<Self, OwnerError> {
+        let range = ROOT_BYTES..memory.len_bytes().min(Location::MAX_OFFSET);
         let secrets = (options.salt, options.in_place_bytes);
-        let mut objects = ObjectStore::new(memory, ROOT_BYTES, options.allocator, secrets);
+        let mut objects = ObjectStore::new(memory, range, options.allocator, secrets);
         let (shape, area_class) = allocate_area::<M, L>(&objects.memory, &mut objects.blocks, options.keys)?;
         let root = RootCopy { sequence: 1 << 32, shape, salt: options.salt };
         root.store(&objects.memory, 0, L::CODE, C::CODE);

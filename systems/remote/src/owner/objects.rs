@@ -1,6 +1,7 @@
 //! The owner's objects: making, changing, replacing and killing them. The index over them is somebody else's.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use crate::allocator::{AllocatorOptions, BlockAllocator};
 use crate::memory::WordMemory;
@@ -33,17 +34,16 @@ pub(crate) struct ObjectStore<M, C> {
 }
 
 impl<M: WordMemory, C: TornCheck> ObjectStore<M, C> {
-    /// Objects behind the first `reserved_bytes` of the memory.
+    /// Objects in that range of the memory.
     pub(crate) fn new(
         memory: M,
-        reserved_bytes: u64,
+        range: Range<u64>,
         allocator: AllocatorOptions,
         (salt, in_place_bytes): (u64, u64),
     ) -> ObjectStore<M, C> {
-        let len_bytes = memory.len_bytes().min(Location::MAX_OFFSET);
         ObjectStore {
             memory,
-            blocks: BlockAllocator::new(reserved_bytes..len_bytes, allocator),
+            blocks: BlockAllocator::new(range, allocator),
             scratch: Vec::new(),
             salt,
             in_place_bytes,
