@@ -213,8 +213,8 @@ fn readers_of_tables_and_of_trees_know_that_this_is_the_other() {
     assert_eq!(LocalReads::new(&memory).run(&mut lookup, b"key", None), Err(LookupError::OtherFormat));
 }
 
-/// Bytes of a hostile owner lead to no panic, and to no READ outside the memory; those of a hostile peer to no panic of the
-/// owner.
+/// Bytes of a hostile owner lead readers to no panic, and to no READ outside the memory. Bytes of a hostile peer lead the
+/// owner to no panic.
 #[test]
 fn random_memory_brings_no_panic() {
     let mut random = fastrand::Rng::with_seed(1);

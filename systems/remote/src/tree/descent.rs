@@ -160,7 +160,7 @@ impl Descent {
         DescentStep::Lost
     }
 
-    /// What has led here is not of today: the next descent reads it again.
+    /// The parent may be an old copy: the next descent reads it again.
     fn parent_is_old(&mut self, cache: &mut NodeCache) {
         self.root_moved |= self.parent.is_none();
         cache.forget(self.parent);

@@ -29,7 +29,7 @@ pub(crate) fn key_tag(salt: u64, key: &[u8]) -> u64 {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum TreeStage {
     Idle,
     Root,
     Descent,
@@ -48,7 +48,7 @@ pub struct TreeLookup<C> {
     descent: Descent,
     /// The next slot to look at.
     slot: usize,
-    stage: Stage,
+    stage: TreeStage,
     attempts: u32,
     tears: u32,
     counts: LookupCounts,
@@ -65,7 +65,7 @@ impl<C: TornCheck> TreeLookup<C> {
             tag: 0,
             descent: Descent::new(),
             slot: 0,
-            stage: Stage::Idle,
+            stage: TreeStage::Idle,
             attempts: 0,
             tears: 0,
             counts: LookupCounts::default(),
@@ -81,7 +81,7 @@ impl<C: TornCheck> TreeLookup<C> {
 
     /// Takes a root record that another lookup in the same tree has read. To be called between lookups.
     pub fn learn(&mut self, root: TreeRoot) {
-        if matches!(self.stage, Stage::Idle) {
+        if matches!(self.stage, TreeStage::Idle) {
             self.root = Some(root);
         }
     }
@@ -110,9 +110,9 @@ impl<C: TornCheck> TreeLookup<C> {
 
     /// Takes the bytes that the last step asked for. `key` is the key of [`start`](TreeLookup::start).
     pub fn feed<'a>(&'a mut self, key: &[u8], bytes: &'a [u8], cache: &mut NodeCache) -> LookupStep<'a> {
-        match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Idle => LookupStep::Busy,
-            Stage::Root => match TreeRoot::decode(bytes, C::CODE) {
+        match std::mem::replace(&mut self.stage, TreeStage::Idle) {
+            TreeStage::Idle => LookupStep::Busy,
+            TreeStage::Root => match TreeRoot::decode(bytes, C::CODE) {
                 Ok(root) => {
                     (self.root, self.tag) = (Some(root), key_tag(root.salt, key));
                     self.descend(key, cache)
@@ -120,21 +120,21 @@ impl<C: TornCheck> TreeLookup<C> {
                 Err(RootFault::Torn) => self.again(),
                 Err(RootFault::OtherFormat) => LookupStep::OtherFormat,
             },
-            Stage::Descent => {
+            TreeStage::Descent => {
                 let step = self.descent.feed(Aim::At(key), bytes, cache);
                 self.on_descent(step, key, cache)
             }
-            Stage::Object { location, len_bytes, is_remembered } => {
+            TreeStage::Object { location, len_bytes, is_remembered } => {
                 self.on_object(key, bytes, (location, len_bytes, is_remembered), cache)
             }
-            Stage::Confirm => {
+            TreeStage::Confirm => {
                 let first = self.descent.view().map(|view| view.header().word());
                 if first == Some(word_at(bytes, 0)) { LookupStep::Absent } else { self.again() }
             }
         }
     }
 
-    fn read(&mut self, stage: Stage, at: u64, len_bytes: u64) -> LookupStep<'static> {
+    fn read(&mut self, stage: TreeStage, at: u64, len_bytes: u64) -> LookupStep<'static> {
         self.stage = stage;
         LookupStep::Read(ReadRequest { at, len_bytes })
     }
@@ -144,7 +144,7 @@ impl<C: TornCheck> TreeLookup<C> {
             return LookupStep::OtherFormat;
         }
         self.counts.root += 1;
-        self.read(Stage::Root, 0, ROOT_BYTES)
+        self.read(TreeStage::Root, 0, ROOT_BYTES)
     }
 
     /// Begins anew, at the root record.
@@ -170,7 +170,7 @@ impl<C: TornCheck> TreeLookup<C> {
         match step {
             DescentStep::Read(wanted) => {
                 self.counts.index += 1;
-                self.read(Stage::Descent, wanted.at, wanted.len_bytes)
+                self.read(TreeStage::Descent, wanted.at, wanted.len_bytes)
             }
             DescentStep::There => {
                 self.slot = 0;
@@ -195,7 +195,7 @@ impl<C: TornCheck> TreeLookup<C> {
             }
             None => {
                 self.counts.index += 1;
-                self.read(Stage::Confirm, self.descent.pointer().at(), 8)
+                self.read(TreeStage::Confirm, self.descent.pointer().at(), 8)
             }
         }
     }
@@ -217,7 +217,7 @@ impl<C: TornCheck> TreeLookup<C> {
 
     fn read_part(&mut self, location: Location, len_bytes: u64, is_remembered: bool) -> LookupStep<'static> {
         self.counts.object += 1;
-        self.read(Stage::Object { location, len_bytes, is_remembered }, location.offset(), len_bytes)
+        self.read(TreeStage::Object { location, len_bytes, is_remembered }, location.offset(), len_bytes)
     }
 
     fn on_object<'a>(

@@ -28,7 +28,7 @@ impl NodePointer {
     /// A pointer to the node with that number. The offset is a multiple of 1024 below 4 TiB.
     pub(crate) fn new(at: u64, number: u64) -> NodePointer {
         debug_assert!(at.is_multiple_of(NODE_BYTES) && at < MAX_NODE_OFFSET);
-        NodePointer(number << 32 | at / NODE_BYTES)
+        NodePointer((number << 32) | (at / NODE_BYTES))
     }
 
     pub(crate) fn from_word(word: u64) -> NodePointer {

@@ -66,11 +66,6 @@ impl KeyRange {
     pub(crate) fn is_above(&self, key: &[u8]) -> bool {
         self.end.as_deref().is_some_and(|end| key >= end)
     }
-
-    /// The first key behind it.
-    pub(crate) fn end(&self) -> Option<&[u8]> {
-        self.end.as_deref()
-    }
 }
 
 #[cfg(test)]
@@ -89,7 +84,7 @@ mod tests {
         );
         assert_eq!(holds(KeyRange::all(), keys), [true; 4]);
         assert_eq!(holds(KeyRange::prefix(b"b"), keys), [false, true, true, false]);
-        assert_eq!(KeyRange::prefix(&[1, 255, 255]).end(), Some(&[2][..]));
-        assert_eq!((KeyRange::prefix(&[255]).end(), KeyRange::prefix(b"").end()), (None, None));
+        assert_eq!(KeyRange::prefix(&[1, 255, 255]).end, Some(vec![2]));
+        assert_eq!((KeyRange::prefix(&[255]).end, KeyRange::prefix(b"").end), (None, None));
     }
 }

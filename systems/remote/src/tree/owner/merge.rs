@@ -32,7 +32,8 @@ impl<M: WordMemory, C: TornCheck> TreeOwner<M, C> {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(OwnerError::NoRoom(_)) => {
-                    self.owed_merges.insert(key.to_vec());
+                    let leaf = self.node_at(Aim::At(key), 0)?.1;
+                    self.owed_merges.extend(self.longs.bytes_of(&self.objects.memory, self.root.salt, &leaf.low)?);
                     break;
                 }
                 Err(error) => return Err(error),

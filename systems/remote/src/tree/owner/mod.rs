@@ -59,7 +59,7 @@ pub struct TreeOwner<M, C> {
     numbers: u64,
     keys: u64,
     nodes: u64,
-    /// Keys around which nodes are sparse, and there was no room to merge them.
+    /// Low fences of leaves around which nodes are sparse, and there was no room to merge them.
     owed_merges: BTreeSet<Vec<u8>>,
     descent: Descent,
     buffer: Vec<u8>,

@@ -68,8 +68,7 @@ impl<M: WordMemory, C: TornCheck> TreeOwner<M, C> {
         if are_ascending { Ok(sorted) } else { Err(OwnerError::Broken) }
     }
 
-    /// Calls `each` with key, value and first word of the objects of a range, in the order of their keys, until it has had
-    /// `limit` of them.
+    /// Calls `each` with key, value and first word of at most `limit` objects of a range, in the order of their keys.
     ///
     /// # Errors
     /// If a peer has broken the tree. Keys that were found before have been told.
