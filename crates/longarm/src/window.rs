@@ -64,6 +64,16 @@ impl MemoryRegion {
         self.window_of_type(WindowType::Two, range, access)
     }
 
+    /// As [`window`](MemoryRegion::window), for windows that are kept beside their region: the window keeps the memory
+    /// registered, also when the [`MemoryRegion`] is dropped. Dropping the bound window still revokes its key at once.
+    ///
+    /// # Errors
+    /// If the range is empty or not inside, or the device has no more windows.
+    pub fn owned_window(&self, range: Range<u64>, access: Access) -> Result<Window<'static>, ResourceError> {
+        let window = self.window(range, access)?;
+        Ok(Window::from_core(window.into_core()))
+    }
+
     /// As [`window`](MemoryRegion::window), of a type to choose: type 1 serves the peers of
     /// every queue pair of the protection domain.
     pub fn window_of_type(

@@ -3,6 +3,7 @@
 //! Readers on other machines copy the same memory at any time. So there is never a reference to its bytes: words are
 //! loaded and stored, and bytes are copied.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Memory that peers read while its owner writes it, addressed from zero. Words are 8 bytes at multiples of 8, little endian.
@@ -28,6 +29,27 @@ pub trait WordMemory {
 }
 
 impl<M: WordMemory + ?Sized> WordMemory for &M {
+    fn len_bytes(&self) -> u64 {
+        (**self).len_bytes()
+    }
+    fn load(&self, at: u64) -> u64 {
+        (**self).load(at)
+    }
+    fn store(&self, at: u64, word: u64) {
+        (**self).store(at, word);
+    }
+    fn compare_swap(&self, at: u64, compare: u64, swap: u64) -> u64 {
+        (**self).compare_swap(at, compare, swap)
+    }
+    fn copy_in(&self, at: u64, bytes: &[u8]) {
+        (**self).copy_in(at, bytes);
+    }
+    fn copy_out(&self, at: u64, out: &mut [u8]) {
+        (**self).copy_out(at, out);
+    }
+}
+
+impl<M: WordMemory + ?Sized> WordMemory for Arc<M> {
     fn len_bytes(&self) -> u64 {
         (**self).len_bytes()
     }

@@ -49,6 +49,13 @@ impl<L: TableLayout, C: TornCheck> ModelRun<'_, L, C> {
         let mut bytes = Vec::new();
         let header = self.table.get(key, &mut bytes).unwrap();
         assert_eq!(header.map(|_| bytes), wanted);
+        let from = self.random.u64(..20);
+        let mut part = b"before".to_vec();
+        let found = self.table.get_part(key, from, 7, &mut part).unwrap();
+        assert_eq!(found, header.zip(wanted.as_ref()).map(|(header, value)| (header, value.len() as u64)));
+        let whole = wanted.as_deref().unwrap_or_default();
+        let tail = &whole[(from as usize).min(whole.len())..];
+        assert_eq!(part[6..], tail[..tail.len().min(7)]);
         let tag = self.lookup.tag_of(key);
         // Some remembered places are those of other keys.
         let remembered: Option<Location> =

@@ -80,6 +80,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-stream", &["longarm-guest", "longarm-rsocket"]),
     ("longarm-rpc", &["longarm"]),
     ("longarm-remote", &["longarm"]),
+    ("longarm-kv", &["longarm", "longarm-rpc", "longarm-remote"]),
     ("longarm-rpc-build", &[]),
     ("longarm-rpc-examples", &["longarm-rpc", "longarm-rpc-build"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),

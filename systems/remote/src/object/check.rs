@@ -8,8 +8,8 @@ use crate::object::mix::mixed;
 
 /// The longest key in bytes.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
-/// The longest value in bytes.
-pub const MAX_VALUE_BYTES: usize = 512 << 20;
+/// The longest value in bytes: 512 MiB, and a line for what a system above puts before it.
+pub const MAX_VALUE_BYTES: usize = (512 << 20) + 64;
 
 /// The pieces that a READ copies whole. Its pieces may be copied in any order, and at any time of the READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,0 +1,290 @@
+//! GETs: by READs, with the server's word where a value may have expired, and by requests.
+
+use std::time::{Duration, Instant};
+
+use remote::ReadError;
+
+use crate::client::options::GetWay;
+use crate::client::reader::{RemoteReader, attach};
+use crate::client::session::Repeat;
+use crate::client::table::KvTable;
+use crate::clock::{ClockReading, ExpiryVerdict, now_ns};
+use crate::envelope::{Envelope, KvVersion};
+use crate::error::KvError;
+use crate::protocol::{FoundValue, GET, GetReply, GetRequest, REPORT, ReportRequest, decode, encode};
+use crate::server::tag_of;
+
+/// The pause between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Attempts to fetch a long value in pieces.
+const ATTEMPTS: usize = 8;
+
+/// Takes the number of a key with its value and version.
+type EachValue<'a> = &'a mut dyn FnMut(usize, Option<(&[u8], KvVersion)>);
+
+/// A value and its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvValue {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The version, for compare-and-swap.
+    pub version: KvVersion,
+}
+
+impl KvTable {
+    /// The value of a key; `None` if it is absent.
+    ///
+    /// # Errors
+    /// See [`KvError`].
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<KvValue>, KvError> {
+        let mut bytes = Vec::new();
+        Ok(self.get_into(key, &mut bytes)?.map(|version| KvValue { bytes, version }))
+    }
+
+    /// Copies the value of a key to `value`, and tells its version; `None` if the key is absent.
+    ///
+    /// # Errors
+    /// See [`KvError`].
+    pub fn get_into(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<KvVersion>, KvError> {
+        let mut found = None;
+        self.get_each(&[key], &mut |_, answer| {
+            value.clear();
+            found = answer.map(|(bytes, version)| {
+                value.extend_from_slice(bytes);
+                version
+            });
+        })?;
+        Ok(found)
+    }
+
+    /// GETs keys, several at a time, and calls `each` once for each with its number, in any order.
+    ///
+    /// # Errors
+    /// See [`KvError`]. Keys that were found before have been told.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &mut self,
+        keys: &[K],
+        mut each: impl FnMut(usize, Option<(&[u8], KvVersion)>),
+    ) -> Result<(), KvError> {
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        self.get_each(&keys, &mut each)
+    }
+
+    fn get_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
+        match self.session.options.get {
+            GetWay::OneSided => self.read_each(keys, each),
+            GetWay::Rpc => {
+                let until = self.session.deadline();
+                (0..keys.len()).try_for_each(|number| self.ask(number, keys[number], until, each))
+            }
+        }
+    }
+
+    /// Looks keys up by READs. A connection that fails is made again.
+    fn read_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
+        // The clock is asked only if something has to be waited for.
+        let (mut until, mut is_told, mut doubtful) = (None, vec![false; keys.len()], Vec::new());
+        loop {
+            let left: Vec<usize> = (0..keys.len()).filter(|number| !is_told[*number]).collect();
+            let wanted: Vec<&[u8]> = left.iter().map(|number| keys[*number]).collect();
+            match self.read_once(&wanted, &mut |at, answer| {
+                is_told[left[at]] = true;
+                match answer {
+                    Answer::Doubtful => doubtful.push(left[at]),
+                    Answer::Absent => each(left[at], None),
+                    Answer::Value(bytes, version) => each(left[at], Some((bytes, version))),
+                }
+            }) {
+                Ok(()) => break,
+                Err(error) => {
+                    let until = *until.get_or_insert_with(|| self.session.deadline());
+                    self.recover(error, until)?;
+                }
+            }
+        }
+        for number in doubtful {
+            let until = self.session.deadline();
+            self.ask(number, keys[number], until, each)?;
+        }
+        self.count(keys);
+        Ok(())
+    }
+
+    fn read_once(&mut self, keys: &[&[u8]], each: &mut dyn FnMut(usize, Answer<'_>)) -> Result<(), ReadFailure> {
+        let clock = self.session.clock();
+        let Some(reader) = &mut self.reader else { return Err(ReadFailure::NoReader) };
+        let mut is_broken = false;
+        reader.look_up(keys, &mut |number, found| match found {
+            None => each(number, Answer::Absent),
+            Some((header, stored)) => match Envelope::split(stored) {
+                None => is_broken = true,
+                Some((envelope, value)) => match judge(clock, envelope) {
+                    ExpiryVerdict::Live => each(number, Answer::Value(value, KvVersion::new(envelope.stamp, header))),
+                    ExpiryVerdict::Expired => each(number, Answer::Absent),
+                    ExpiryVerdict::Unknown => each(number, Answer::Doubtful),
+                },
+            },
+        })?;
+        if is_broken { Err(ReadFailure::Broken) } else { Ok(()) }
+    }
+
+    /// Makes what a failed READ needs.
+    fn recover(&mut self, failure: ReadFailure, until: Instant) -> Result<(), KvError> {
+        match failure {
+            ReadFailure::NoReader | ReadFailure::Read(ReadError::Link(_)) => {}
+            ReadFailure::Read(error) => return Err(KvError::Read(error)),
+            ReadFailure::Broken => return Err(KvError::Invalid("the table has a value without an envelope".into())),
+        }
+        loop {
+            self.detach();
+            // The server says whether we still have the right. One that was started anew gives us another.
+            self.session.confirm(until)?;
+            match self.attached(until).map(|_| ()) {
+                Err(KvError::NotAttached(..)) if Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
+                done => return done,
+            }
+        }
+    }
+
+    /// Drops the connection for READs.
+    fn detach(&mut self) {
+        self.stats.reads += self.reader.take().map_or(0, |reader| reader.stats().reads);
+    }
+
+    /// The reader, with a connection that is made if there is none.
+    pub(super) fn attached(&mut self, until: Instant) -> Result<&mut dyn RemoteReader, KvError> {
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => {
+                self.stats.attached += 1;
+                attach(&mut self.session, until)?
+            }
+        };
+        Ok(self.reader.insert(reader).as_mut())
+    }
+
+    /// GETs a key by request.
+    fn ask(&mut self, number: usize, key: &[u8], until: Instant, each: EachValue<'_>) -> Result<(), KvError> {
+        self.stats.rpc_gets += 1;
+        let mut reply = std::mem::take(&mut self.reply);
+        let done = (0..ATTEMPTS).find_map(|_| self.ask_once(key, until, &mut reply).transpose());
+        let done = match done {
+            None => Err(KvError::Changing),
+            Some(Err(error)) => Err(error),
+            Some(Ok(None)) => {
+                each(number, None);
+                Ok(())
+            }
+            Some(Ok(Some((start, version)))) => {
+                each(number, Some((&reply[start..], version)));
+                Ok(())
+            }
+        };
+        self.reply = reply;
+        done
+    }
+
+    /// GETs a key: where its value begins in the reply, and its version. The outer `None`: the value changed meanwhile.
+    fn ask_once(
+        &mut self,
+        key: &[u8],
+        until: Instant,
+        reply: &mut Vec<u8>,
+    ) -> Result<Option<Option<(usize, KvVersion)>>, KvError> {
+        let Some((start, first)) = self.ask_part(key, (0, None), until, reply)? else { return Ok(Some(None)) };
+        let mut piece = Vec::new();
+        while ((reply.len() - start) as u64) < first.value_bytes {
+            let from = (reply.len() - start) as u64;
+            match self.ask_part(key, (from, Some(first.version)), until, &mut piece)? {
+                Some((start, part)) if part.version == first.version && piece.len() > start => {
+                    reply.extend_from_slice(&piece[start..]);
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(Some((start, first.version))))
+    }
+
+    fn ask_part(
+        &mut self,
+        key: &[u8],
+        (from, version): (u64, Option<KvVersion>),
+        until: Instant,
+        reply: &mut Vec<u8>,
+    ) -> Result<Option<(usize, FoundValue)>, KvError> {
+        let asked_ns = now_ns();
+        let request = |grant, out: &mut Vec<u8>| encode(&GetRequest { grant, from, version }, &[key], out);
+        match self.session.call_into(GET, Repeat::Always, until, request, reply) {
+            // The value became shorter than what we have of it.
+            Err(KvError::Invalid(_)) if from > 0 => return Ok(None),
+            other => other?,
+        }
+        let answered_ns = now_ns();
+        let (GetReply { server_ns, found }, rest) = decode(reply)?;
+        self.session.learn(ClockReading { asked_ns, server_ns, answered_ns });
+        Ok(found.map(|found| (reply.len() - rest.len(), found)))
+    }
+
+    /// Counts GETs that the server did not see, and tells it from time to time.
+    fn count(&mut self, keys: &[&[u8]]) {
+        self.stats.one_sided_gets += keys.len() as u64;
+        let Some(seed) = self.session.opened().filter(|opened| opened.evicts).map(|opened| opened.tag_seed) else {
+            return;
+        };
+        for key in keys {
+            self.report.count(|| tag_of(seed, key));
+            if let Some((gets, tags)) = self.report.take_due() {
+                self.send_report(gets, &tags);
+            }
+        }
+    }
+
+    /// Sends a report and does not wait for the answer. A server that is busy or away misses it.
+    fn send_report(&mut self, gets: u64, tags: &[u8]) {
+        let Some(grant) = self.session.opened().map(|opened| opened.grant) else { return };
+        let mut request = Vec::new();
+        encode(&ReportRequest { grant, gets }, &[tags], &mut request);
+        let until = self.session.deadline();
+        if let Some(rpc) = self.session.rpc() {
+            rpc.poll(|_, _| ());
+            let _ = rpc.start(REPORT, &request, Some(until));
+        }
+    }
+
+    /// Tells the server now which keys this client has read, as far as it has not been told.
+    pub fn report(&mut self) {
+        if !self.report.is_empty() {
+            let (gets, tags) = self.report.take();
+            self.send_report(gets, &tags);
+        }
+    }
+}
+
+/// The outcome of a lookup by READs.
+enum Answer<'a> {
+    Value(&'a [u8], KvVersion),
+    Absent,
+    /// It may have expired.
+    Doubtful,
+}
+
+/// The reason why READs brought no answer.
+enum ReadFailure {
+    NoReader,
+    Read(ReadError),
+    Broken,
+}
+
+impl From<ReadError> for ReadFailure {
+    fn from(error: ReadError) -> ReadFailure {
+        ReadFailure::Read(error)
+    }
+}
+
+fn judge(clock: Option<ClockReading>, envelope: Envelope) -> ExpiryVerdict {
+    match (envelope.expires_ns, clock) {
+        (0, _) => ExpiryVerdict::Live,
+        (expires_ns, Some(clock)) => clock.judge(expires_ns, now_ns()),
+        (_, None) => ExpiryVerdict::Unknown,
+    }
+}

@@ -1,0 +1,19 @@
+//! The client: a table as a program uses it.
+//!
+//! ```text
+//!  table      operations          get       GETs, one-sided and by RPC       long   values in pieces
+//!  reader     the connection for READs      report   GETs that the server did not see
+//!  session    the RPC session, and the right to the table: made again when they are lost
+//! ```
+
+mod get;
+mod long;
+mod options;
+mod reader;
+mod report;
+mod session;
+mod table;
+
+pub use get::KvValue;
+pub use options::{GetWay, KvOptions};
+pub use table::{KvStats, KvTable, TimeToLive};

@@ -1,0 +1,94 @@
+//! GETs by READs: the connection for them, and readers of any layout.
+
+use std::time::{Duration, Instant};
+
+use longarm::{Connection, RemoteKey, Route};
+use remote::{
+    Cluster, Crc64, Cuckoo, Hopscotch, ObjectHeader, ReadError, ReaderOptions, ReaderStats, TableLayout, TableReader,
+};
+
+use crate::client::session::{Repeat, TableSession};
+use crate::error::KvError;
+use crate::protocol::{ATTACH, AttachReply, AttachRequest, encode};
+use crate::server::{KvLayout, private_data};
+
+/// The pause between two questions whether the server has the connection, too.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// The answer to a lookup: the number of the key; the object's first word and its bytes, if the key is present.
+pub(crate) type EachFound<'a> = &'a mut dyn FnMut(usize, Option<(ObjectHeader, &[u8])>);
+
+/// A reader of a table of some layout.
+pub(crate) trait RemoteReader: Send {
+    fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError>;
+    fn stats(&self) -> ReaderStats;
+}
+
+impl<L: TableLayout> RemoteReader for TableReader<Connection, L, Crc64> {
+    fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError> {
+        self.multi_get(keys, |number, found| each(number, found.map(|found| (found.header, found.value))))
+    }
+
+    fn stats(&self) -> ReaderStats {
+        TableReader::stats(self)
+    }
+}
+
+/// Connects to the server's memory, and makes a reader of the table there.
+pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<dyn RemoteReader>, KvError> {
+    let opened = session.open(until)?;
+    let (grant, data_port) = (opened.grant, opened.data_port);
+    let layout: KvLayout = opened.layout.parse().map_err(|_| {
+        KvError::Invalid(format!("the table has the layout {:?}, which this client cannot read", opened.layout))
+    })?;
+    let mut attempt = [0; 8];
+    getrandom::fill(&mut attempt).map_err(|error| not_attached(session, error))?;
+    let attempt = u64::from_le_bytes(attempt);
+    let connection = connect(session, data_port, &private_data(&grant, attempt), until)?;
+    let key = loop {
+        let reply: AttachReply = session
+            .call(ATTACH, Repeat::Always, until, |grant, out| encode(&AttachRequest { grant, attempt }, &[], out))?;
+        match reply.key {
+            Some(bytes) => break RemoteKey::from_bytes(&bytes).map_err(|error| not_attached(session, error))?,
+            None if !connection.is_connected() => return Err(not_attached(session, "the server ended the connection")),
+            None if Instant::now() >= until => return Err(not_attached(session, "the server has not accepted it")),
+            None => std::thread::sleep(PAUSE),
+        }
+    };
+    let options = ReaderOptions {
+        locations: session.options.locations,
+        outstanding: session.options.outstanding,
+        timeout: session.options.timeout,
+        patience: session.options.timeout,
+        ..ReaderOptions::default()
+    };
+    reader_of(layout, connection, key, options).map_err(KvError::Read)
+}
+
+fn reader_of(
+    layout: KvLayout,
+    connection: Connection,
+    key: RemoteKey,
+    options: ReaderOptions,
+) -> Result<Box<dyn RemoteReader>, ReadError> {
+    Ok(match layout {
+        KvLayout::Cluster => Box::new(TableReader::<_, Cluster, Crc64>::new(connection, key, options)?),
+        KvLayout::Hopscotch => Box::new(TableReader::<_, Hopscotch, Crc64>::new(connection, key, options)?),
+        KvLayout::Cuckoo => Box::new(TableReader::<_, Cuckoo, Crc64>::new(connection, key, options)?),
+    })
+}
+
+fn connect(session: &TableSession, data_port: u16, private_data: &[u8], until: Instant) -> Result<Connection, KvError> {
+    let left = || until.saturating_duration_since(Instant::now());
+    let refused = |why: &dyn std::fmt::Display| not_attached(session, why);
+    let mut server = Route::to(session.address.as_str()).wait(left()).map_err(|error| refused(&error))?.peer_addr();
+    server.set_port(data_port);
+    let device = Route::to(server).wait(left()).and_then(|route| Ok(route.open_device()?));
+    let domain = device.map_err(|error| refused(&error))?.protection_domain().map_err(|error| refused(&error))?;
+    let queue = domain.device().completion_queue().map_err(|error| refused(&error))?;
+    longarm::connect(server, domain.rc(&queue), private_data).wait(left()).map_err(|error| refused(&error))
+}
+
+fn not_attached(session: &TableSession, why: impl std::fmt::Display) -> KvError {
+    KvError::NotAttached(session.options.timeout, why.to_string())
+}

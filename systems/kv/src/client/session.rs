@@ -1,0 +1,231 @@
+//! A client's session with the server, and its right to a table: made when they are needed, and again when they are lost.
+
+use std::time::{Duration, Instant};
+
+use longarm_rpc::{Client, ClientOptions, Code, Executed, Method, NotStarted, Status};
+use serde::de::DeserializeOwned;
+
+use crate::client::options::KvOptions;
+use crate::clock::{ClockReading, now_ns};
+use crate::error::KvError;
+use crate::protocol::{
+    ATTACH, AttachReply, AttachRequest, CHALLENGE, CLOSE, ChallengeReply, ChallengeRequest, GrantKey, GrantRequest,
+    OPEN, OpenReply, OpenTable, PROTOCOL, decode, encode,
+};
+
+/// The pause between two attempts to reach a server.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The longest time that a client takes to say that it goes.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// Whether a request that may have been executed can be sent again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// It changes nothing.
+    Always,
+    /// Only if it was certainly not executed.
+    IfNotExecuted,
+}
+
+/// The session with the server of a table.
+pub(crate) struct TableSession {
+    pub(crate) address: String,
+    table: String,
+    pub(crate) options: KvOptions,
+    rpc: Option<Client>,
+    opened: Option<OpenReply>,
+    clock: Option<ClockReading>,
+    request: Vec<u8>,
+}
+
+impl TableSession {
+    pub(crate) fn new(address: &str, table: &str, options: KvOptions) -> TableSession {
+        TableSession {
+            address: address.into(),
+            table: table.into(),
+            options,
+            rpc: None,
+            opened: None,
+            clock: None,
+            request: Vec::new(),
+        }
+    }
+
+    /// The moment by which an operation that begins now has to end.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.options.timeout
+    }
+
+    /// The reading of the server's clock.
+    pub(crate) fn clock(&self) -> Option<ClockReading> {
+        self.clock
+    }
+
+    /// Takes a reading of the server's clock.
+    pub(crate) fn learn(&mut self, reading: ClockReading) {
+        let now = now_ns();
+        self.clock = Some(self.clock.map_or(reading, |known| known.better(reading, now)));
+    }
+
+    /// The server's time of the last reading, in this machine's clock: for durations that people see.
+    pub(crate) fn until(server_ns: u64, expires_ns: u64) -> Duration {
+        Duration::from_nanos(expires_ns.saturating_sub(server_ns))
+    }
+
+    /// Calls a method, and fills `reply` with the answer. `request` appends the request, with the grant.
+    pub(crate) fn call_into(
+        &mut self,
+        method: Method,
+        repeat: Repeat,
+        until: Instant,
+        mut request: impl FnMut(GrantKey, &mut Vec<u8>),
+        reply: &mut Vec<u8>,
+    ) -> Result<(), KvError> {
+        loop {
+            let grant = self.open(until)?.grant;
+            let mut bytes = std::mem::take(&mut self.request);
+            bytes.clear();
+            request(grant, &mut bytes);
+            let done = self.exchange(method, &bytes, until, reply);
+            self.request = bytes;
+            match done {
+                Ok(()) => return Ok(()),
+                Err(status) => self.after(status, repeat, until)?,
+            }
+        }
+    }
+
+    /// Calls a method that has no bytes behind the head of its answer.
+    pub(crate) fn call<T: DeserializeOwned>(
+        &mut self,
+        method: Method,
+        repeat: Repeat,
+        until: Instant,
+        request: impl FnMut(GrantKey, &mut Vec<u8>),
+    ) -> Result<T, KvError> {
+        let mut reply = Vec::new();
+        self.call_into(method, repeat, until, request, &mut reply)?;
+        Ok(decode::<T>(&reply)?.0)
+    }
+
+    /// The right to the table, which this asks for if there is none.
+    pub(crate) fn open(&mut self, until: Instant) -> Result<&OpenReply, KvError> {
+        while self.opened.is_none() {
+            match self.ask_for_grant(until) {
+                Ok(opened) => self.opened = Some(opened),
+                Err(KvError::Server(status)) => self.after(status, Repeat::Always, until)?,
+                Err(error) => return Err(error),
+            }
+        }
+        self.opened.as_ref().ok_or(KvError::Revoked)
+    }
+
+    /// Makes sure that the server knows our right.
+    pub(crate) fn confirm(&mut self, until: Instant) -> Result<(), KvError> {
+        let request = |grant, out: &mut Vec<u8>| encode(&AttachRequest { grant, attempt: 0 }, &[], out);
+        self.call::<AttachReply>(ATTACH, Repeat::Always, until, request).map(|_| ())
+    }
+
+    /// The right to the table, if it has one.
+    pub(crate) fn opened(&self) -> Option<&OpenReply> {
+        self.opened.as_ref()
+    }
+
+    /// The RPC client, if there is one.
+    pub(crate) fn rpc(&mut self) -> Option<&mut Client> {
+        self.rpc.as_mut()
+    }
+
+    /// Decides whether a failed request is sent again, after a pause, and what is made anew before.
+    pub(crate) fn after(&mut self, status: Status, repeat: Repeat, until: Instant) -> Result<(), KvError> {
+        let may_repeat = repeat == Repeat::Always || status.executed() == Executed::No;
+        match status.code() {
+            // The server was started anew, or has forgotten us.
+            Code::Aborted => self.opened = None,
+            Code::Unavailable if may_repeat => self.rpc = None,
+            _ => return Err(status.into()),
+        }
+        if Instant::now() + PAUSE >= until {
+            return Err(KvError::Server(status));
+        }
+        if self.rpc.is_none() {
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn ask_for_grant(&mut self, until: Instant) -> Result<OpenReply, KvError> {
+        let (table, mut reply, mut request) = (self.table.clone(), Vec::new(), Vec::new());
+        encode(&ChallengeRequest { protocol: PROTOCOL, table: &table }, &[], &mut request);
+        self.exchange(CHALLENGE, &request, until, &mut reply)?;
+        let challenge = decode::<ChallengeReply>(&reply)?.0;
+        let mut client_nonce = [0; 32];
+        getrandom::fill(&mut client_nonce).map_err(|error| Status::internal(error.to_string()))?;
+        let secret = self.options.secret.clone();
+        let nonces = (&challenge.nonce, &client_nonce);
+        let proof = match (&secret, challenge.needs_proof) {
+            (Some(secret), true) => secret.client_proof(&table, nonces.0, nonces.1),
+            (None, true) => return Err(KvError::NotAuthorized(format!("the table {table:?} has a secret"))),
+            // A client with a secret wants the server that has it, too.
+            (Some(_), false) => return Err(KvError::WrongServer),
+            (None, false) => [0; 32],
+        };
+        request.clear();
+        encode(&OpenTable { table: &table, nonce: challenge.nonce, client_nonce, proof }, &[], &mut request);
+        let asked_ns = now_ns();
+        self.exchange(OPEN, &request, until, &mut reply)?;
+        let answered_ns = now_ns();
+        let opened = decode::<OpenReply>(&reply)?.0;
+        if secret.is_some_and(|secret| !secret.is_server_proof(&table, nonces, &opened.proof)) {
+            return Err(KvError::WrongServer);
+        }
+        // Another server may have another clock.
+        self.clock = Some(ClockReading { asked_ns, server_ns: opened.server_ns, answered_ns });
+        Ok(opened)
+    }
+
+    /// Sends a request and waits for the answer.
+    fn exchange(&mut self, method: Method, request: &[u8], until: Instant, reply: &mut Vec<u8>) -> Result<(), Status> {
+        let rpc = self.connect(until)?;
+        reply.clear();
+        let id = loop {
+            match rpc.start(method, request, Some(until)) {
+                Ok(id) => break id,
+                Err(NotStarted::Refused(status)) => return Err(status),
+                Err(NotStarted::Full) => drop(rpc.poll(|_, _| ())),
+            }
+        };
+        let mut result = None;
+        while result.is_none() {
+            rpc.poll(|ended, answer| {
+                if ended == id {
+                    result = Some(answer.map(|bytes| reply.extend_from_slice(bytes)));
+                }
+            });
+        }
+        result.unwrap_or(Ok(()))
+    }
+
+    fn connect(&mut self, until: Instant) -> Result<&mut Client, Status> {
+        let rpc = match self.rpc.take() {
+            Some(rpc) => rpc,
+            None => {
+                let left = until.saturating_duration_since(Instant::now());
+                let connect_timeout = self.options.rpc.connect_timeout.min(left);
+                Client::connect(self.address.as_str(), &ClientOptions { connect_timeout, ..self.options.rpc.clone() })?
+            }
+        };
+        Ok(self.rpc.insert(rpc))
+    }
+}
+
+impl Drop for TableSession {
+    /// Gives the right back. A server that does not answer forgets it later.
+    fn drop(&mut self) {
+        if let (Some(opened), true) = (self.opened.take(), self.rpc.is_some()) {
+            let mut request = Vec::new();
+            encode(&GrantRequest { grant: opened.grant }, &[], &mut request);
+            let _ = self.exchange(CLOSE, &request, Instant::now() + FAREWELL, &mut Vec::new());
+        }
+    }
+}

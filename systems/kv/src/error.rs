@@ -1,0 +1,72 @@
+//! Errors of clients.
+
+use std::time::Duration;
+
+use longarm_rpc::{Code, Status};
+use remote::ReadError;
+
+use crate::envelope::KvVersion;
+
+/// The reason why an operation has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KvError {
+    /// The server has no table of that name.
+    #[error("{0}")]
+    NoSuchTable(String),
+    /// The client has not the table's secret, or the right to do this.
+    #[error("not authorized: {0}")]
+    NotAuthorized(String),
+    /// The server has not the table's secret.
+    #[error("not the right server: it did not prove that it has the secret of the table")]
+    WrongServer,
+    /// The server has taken the right to the table back.
+    #[error("the server has revoked this client's right to the table")]
+    Revoked,
+    /// The key is not in the state that the operation needs.
+    #[error("{}", conflict(.0))]
+    Conflict(Option<KvVersion>),
+    /// The value is not of the kind that the operation needs.
+    #[error("{0}")]
+    WrongType(String),
+    /// The table's memory is full.
+    #[error("the table is full: {0}")]
+    Full(String),
+    /// A key, a value or another argument is too long or malformed.
+    #[error("{0}")]
+    Invalid(String),
+    /// The key changed while a long value was fetched in pieces, again and again.
+    #[error("the value changed each time while it was fetched")]
+    Changing,
+    /// The server did not answer in time, or the connection failed.
+    #[error("no answer: {0}")]
+    Server(Status),
+    /// A READ or the lookup failed.
+    #[error(transparent)]
+    Read(ReadError),
+    /// The connection for READs does not come about.
+    #[error("no connection for READs within {0:?}: {1}")]
+    NotAttached(Duration, String),
+}
+
+fn conflict(present: &Option<KvVersion>) -> String {
+    match present {
+        Some(version) => format!("the key has another version: {version}"),
+        None => "the key is absent".into(),
+    }
+}
+
+impl From<Status> for KvError {
+    fn from(status: Status) -> KvError {
+        let words = status.message().to_owned();
+        match status.code() {
+            Code::NotFound => KvError::NoSuchTable(words),
+            Code::PermissionDenied => KvError::Revoked,
+            Code::Unauthenticated => KvError::NotAuthorized(words),
+            Code::ResourceExhausted => KvError::Full(words),
+            Code::InvalidArgument | Code::OutOfRange => KvError::Invalid(words),
+            Code::FailedPrecondition => KvError::WrongType(words),
+            _ => KvError::Server(status),
+        }
+    }
+}

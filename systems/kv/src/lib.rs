@@ -1,0 +1,46 @@
+//! A key-value store that clients read by RDMA, without the server's processor.
+//!
+//! A server has tables, one for each tenant. A client reads a value out of the server's memory alone, with one or two READs. The
+//! server's program may do something else meanwhile, or be stopped. All changes go to the server by RPC.
+//!
+//! ```no_run
+//! use longarm_kv::{KvOptions, KvServer, KvTable, TableOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = KvServer::builder().table("sessions", TableOptions::default()).bind("127.0.0.1:7480")?;
+//!
+//! let mut table = KvTable::open("127.0.0.1:7480", "sessions", KvOptions::default())?;
+//! let version = table.put(b"alice", b"tuesday")?;
+//! assert_eq!(table.get(b"alice")?.map(|value| value.bytes), Some(b"tuesday".to_vec()));
+//! table.compare_and_put(b"alice", b"friday", version)?;
+//! # drop(server);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Layers
+//!
+//! ```text
+//!  client                operations, GETs by READs, sessions
+//!  server                tables, grants, threads
+//!  protocol, proof       messages between them; who may do it
+//!  envelope, clock       what stands before each value: its expiry and its stamp
+//! ```
+#![forbid(unsafe_code)]
+
+mod client;
+mod clock;
+mod envelope;
+mod error;
+mod proof;
+mod protocol;
+mod server;
+
+pub use client::{GetWay, KvOptions, KvStats, KvTable, KvValue, TimeToLive};
+pub use envelope::KvVersion;
+pub use error::KvError;
+pub use proof::{ShortSecret, TableSecret};
+pub use protocol::{PutExpiry, PutIf, TableClient};
+pub use server::{
+    KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures, TableOptions, UnknownLayout, WhenFull,
+};

@@ -1,0 +1,127 @@
+//! Connections for READs: each gets a window onto the table of its grant, and no other connection can use the window's key.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use longarm::{Access, CompletionQueue, Connecting, Incoming, Listener, ProtectionDomain, QpBuilder};
+
+use crate::clock::now_ns;
+use crate::protocol::GrantKey;
+use crate::server::grants::{DataEnd, Grants, TableGrant};
+use crate::server::served::ServedTable;
+
+/// A client that has not connected by then is dropped.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Connections on their way at a time.
+const MOST_UNDER_WAY: usize = 256;
+/// Time between two looks at connections that have ended, and at expired keys.
+const HOUSEKEEPING: Duration = Duration::from_millis(20);
+
+/// Bytes of private data with which a client connects: its grant, and the number of its attempt.
+pub(crate) fn private_data(grant: &GrantKey, attempt: u64) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes[..16].copy_from_slice(grant);
+    bytes[16..].copy_from_slice(&attempt.to_le_bytes());
+    bytes
+}
+
+fn parse(bytes: &[u8]) -> Option<(GrantKey, u64)> {
+    let (grant, rest) = bytes.split_first_chunk::<16>()?;
+    let (attempt, _) = rest.split_first_chunk::<8>()?;
+    Some((*grant, u64::from_le_bytes(*attempt)))
+}
+
+/// A client's connection on its way.
+struct Arriving {
+    connecting: Pin<Box<Connecting<QpBuilder>>>,
+    grant: Arc<TableGrant>,
+    attempt: u64,
+    until: Instant,
+}
+
+/// The thread that accepts connections for READs, and does what has to be done from time to time.
+pub(crate) struct DataThread {
+    pub(crate) listener: Listener,
+    pub(crate) domain: ProtectionDomain,
+    pub(crate) queue: CompletionQueue,
+    pub(crate) grants: Arc<Grants>,
+    pub(crate) tables: Vec<Arc<ServedTable>>,
+    pub(crate) stopping: Arc<AtomicBool>,
+}
+
+impl DataThread {
+    /// Runs until the server stops.
+    pub(crate) fn run(self) {
+        let (mut arriving, mut kept): (Vec<Arriving>, Instant) = (Vec::new(), Instant::now());
+        while !self.stopping.load(Ordering::Acquire) {
+            let wait = if arriving.is_empty() { HOUSEKEEPING } else { Duration::from_micros(200) };
+            if let Ok(incoming) = self.listener.incoming().wait(wait) {
+                self.accept(incoming, &mut arriving);
+            }
+            arriving.retain_mut(|arriving| !self.advance(arriving));
+            if kept.elapsed() >= HOUSEKEEPING {
+                kept = Instant::now();
+                self.keep_house();
+            }
+        }
+    }
+
+    fn accept(&self, incoming: Incoming, arriving: &mut Vec<Arriving>) {
+        let known =
+            parse(incoming.private_data()).and_then(|(key, attempt)| Some((self.grants.find(&key).ok()?, attempt)));
+        match known {
+            Some((grant, attempt)) if arriving.len() < MOST_UNDER_WAY => {
+                let qp = self.domain.rc(&self.queue).remote_access(Access::REMOTE_READ);
+                let connecting = Box::pin(incoming.accept(qp, b""));
+                arriving.push(Arriving { connecting, grant, attempt, until: Instant::now() + PATIENCE });
+            }
+            // The peer may have given up.
+            _ => drop(incoming.reject(b"no such grant")),
+        }
+    }
+
+    /// Returns true if the connection stands, or will not.
+    fn advance(&self, arriving: &mut Arriving) -> bool {
+        match arriving.connecting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => Instant::now() >= arriving.until,
+            Poll::Ready(Err(_)) => true,
+            Poll::Ready(Ok(connection)) => {
+                let (grant, table) = (&arriving.grant, &arriving.grant.table);
+                let all = 0..table.memory.region().len_bytes();
+                let bound = table.memory.region().owned_window(all, table.client_access()).ok();
+                let bound = bound.and_then(|window| connection.bind(window).wait(PATIENCE).ok());
+                let mut data = grant.data.lock();
+                if let Some(window) = bound.filter(|_| !grant.is_revoked()) {
+                    *data = Some(DataEnd { window, connection, attempt: arriving.attempt });
+                }
+                true
+            }
+        }
+    }
+
+    fn keep_house(&self) {
+        self.grants.keep_house();
+        for table in &self.tables {
+            // Others take their turn between two batches.
+            while table.writer.lock().set_now(now_ns()) {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_data_come_back_and_short_ones_do_not() {
+        let bytes = private_data(&[7; 16], 9);
+        assert_eq!(parse(&bytes), Some(([7; 16], 9)));
+        assert_eq!((parse(&bytes[..23]), parse(b"")), (None, None));
+        // The connection manager fills private data up with zeros.
+        assert_eq!(parse(&[&bytes[..], &[0; 32]].concat()), Some(([7; 16], 9)));
+    }
+}

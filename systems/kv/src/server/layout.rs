@@ -1,0 +1,111 @@
+//! Tables of any layout behind one interface.
+
+use std::fmt;
+use std::str::FromStr;
+
+use remote::{
+    Cluster, Crc64, Cuckoo, Hopscotch, ObjectHeader, OwnerError, OwnerOptions, PutOutcome, TableLayout, TableOwner,
+    WordMemory,
+};
+
+/// The layout of a table's slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KvLayout {
+    /// Cluster hashing (DrTM-KV): the default.
+    #[default]
+    Cluster,
+    /// Hopscotch hashing (FaRM-KV).
+    Hopscotch,
+    /// Cuckoo hashing (Pilaf).
+    Cuckoo,
+}
+
+/// A name that is no layout's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no layout is called {0:?}: there are cluster, hopscotch and cuckoo")]
+pub struct UnknownLayout(pub String);
+
+impl KvLayout {
+    /// All of them.
+    pub const ALL: [KvLayout; 3] = [KvLayout::Cluster, KvLayout::Hopscotch, KvLayout::Cuckoo];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            KvLayout::Cluster => Cluster::NAME,
+            KvLayout::Hopscotch => Hopscotch::NAME,
+            KvLayout::Cuckoo => Cuckoo::NAME,
+        }
+    }
+}
+
+impl fmt::Display for KvLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for KvLayout {
+    type Err = UnknownLayout;
+
+    fn from_str(name: &str) -> Result<KvLayout, UnknownLayout> {
+        KvLayout::ALL.into_iter().find(|layout| layout.name() == name).ok_or_else(|| UnknownLayout(name.into()))
+    }
+}
+
+/// The operations of a [`TableOwner`] that the server needs.
+pub(crate) trait OwnedTable: Send {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<PutOutcome, OwnerError>;
+    fn delete(&mut self, key: &[u8]) -> Result<bool, OwnerError>;
+    fn get_part(
+        &mut self,
+        key: &[u8],
+        from: u64,
+        len_bytes: u64,
+        part: &mut Vec<u8>,
+    ) -> Result<Option<(ObjectHeader, u64)>, OwnerError>;
+    fn set_now(&mut self, now_ns: u64);
+    /// Bytes of blocks in use.
+    fn used_bytes(&self) -> u64;
+}
+
+impl<M: WordMemory + Send, L: TableLayout> OwnedTable for TableOwner<M, L, Crc64> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<PutOutcome, OwnerError> {
+        TableOwner::put(self, key, value)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, OwnerError> {
+        TableOwner::delete(self, key)
+    }
+
+    fn get_part(
+        &mut self,
+        key: &[u8],
+        from: u64,
+        len_bytes: u64,
+        part: &mut Vec<u8>,
+    ) -> Result<Option<(ObjectHeader, u64)>, OwnerError> {
+        TableOwner::get_part(self, key, from, len_bytes, part)
+    }
+
+    fn set_now(&mut self, now_ns: u64) {
+        TableOwner::set_now(self, now_ns);
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.blocks().used_bytes()
+    }
+}
+
+/// An empty table in that memory.
+pub(crate) fn create<M: WordMemory + Send + 'static>(
+    layout: KvLayout,
+    memory: M,
+    options: OwnerOptions,
+) -> Result<Box<dyn OwnedTable>, OwnerError> {
+    Ok(match layout {
+        KvLayout::Cluster => Box::new(TableOwner::<_, Cluster, Crc64>::create(memory, options)?),
+        KvLayout::Hopscotch => Box::new(TableOwner::<_, Hopscotch, Crc64>::create(memory, options)?),
+        KvLayout::Cuckoo => Box::new(TableOwner::<_, Cuckoo, Crc64>::create(memory, options)?),
+    })
+}

@@ -1,0 +1,36 @@
+//! The server: tables, and the threads that serve them.
+//!
+//! ```text
+//!  running    the builder, and the server that runs
+//!  service    methods: from messages to tables
+//!  data       connections for READs, each with a window of its own
+//!  grants     rights of clients to tables
+//!  served     a table with its memory and its secret
+//!  table      the writer of a table: no thread, no connection, no clock
+//!  directory  the server's notes about keys        layout   tables of any layout
+//! ```
+
+mod data;
+mod directory;
+mod error;
+mod figures;
+mod grants;
+mod layout;
+mod random;
+mod running;
+mod served;
+mod service;
+mod table;
+#[cfg(test)]
+mod table_tests;
+mod uploads;
+
+pub use error::KvServerError;
+pub use figures::TableFigures;
+pub use layout::{KvLayout, UnknownLayout};
+pub use running::{KvServer, KvServerBuilder};
+pub use served::TableOptions;
+pub use table::WhenFull;
+
+pub(crate) use data::private_data;
+pub(crate) use directory::tag_of;

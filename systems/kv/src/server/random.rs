@@ -1,0 +1,8 @@
+//! Numbers that nobody can guess.
+
+use longarm_rpc::Status;
+
+/// Fills bytes with random ones of the system.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Status> {
+    getrandom::fill(bytes).map_err(|error| Status::internal(format!("the system gives no random bytes: {error}")))
+}

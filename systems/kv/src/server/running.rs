@@ -1,0 +1,141 @@
+//! Building, running and ending a server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use longarm::Listener;
+use longarm_rpc::{Server, ServerOptions};
+
+use crate::server::data::DataThread;
+use crate::server::error::KvServerError;
+use crate::server::figures::TableFigures;
+use crate::server::grants::Grants;
+use crate::server::served::{ServedTable, TableOptions};
+use crate::server::service::{KvService, methods};
+use crate::server::uploads::Uploads;
+
+/// The time that looking up the name of the address may take.
+const BIND: Duration = Duration::from_secs(10);
+
+/// Tables and settings of a server to be.
+///
+/// ```no_run
+/// use longarm_kv::{KvServer, TableOptions};
+///
+/// # fn main() -> Result<(), longarm_kv::KvServerError> {
+/// let server = KvServer::builder().table("sessions", TableOptions::default()).bind("0.0.0.0:7480")?;
+/// println!("serving at {}", server.local_addr());
+/// server.wait();
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "`bind` starts the server"]
+pub struct KvServerBuilder {
+    tables: Vec<(String, TableOptions)>,
+    rpc: ServerOptions,
+    upload_bytes: u64,
+}
+
+impl KvServerBuilder {
+    /// Adds a table.
+    pub fn table(mut self, name: impl Into<String>, options: TableOptions) -> KvServerBuilder {
+        self.tables.push((name.into(), options));
+        self
+    }
+
+    /// Replaces the settings of the RPC server: threads, ways, sizes.
+    pub fn rpc(mut self, options: ServerOptions) -> KvServerBuilder {
+        self.rpc = options;
+        self
+    }
+
+    /// Bounds the private memory for long values on their way, of all clients: 1 GiB without this call.
+    pub fn upload_bytes(mut self, bytes: u64) -> KvServerBuilder {
+        self.upload_bytes = bytes;
+        self
+    }
+
+    /// Makes the tables, listens at an address, `host:port`, and starts the threads. Another port, which the system chooses, is
+    /// for connections for READs; clients learn it.
+    ///
+    /// # Errors
+    /// See [`KvServerError`].
+    pub fn bind(self, address: &str) -> Result<KvServer, KvServerError> {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let listener = Listener::bind(format!("{host}:0").as_str()).wait(BIND).map_err(start)?;
+        let domain = listener.open_device().map_err(start)?.protection_domain().map_err(start)?;
+        let queue = domain.device().completion_queue().map_err(start)?;
+        let mut tables: Vec<Arc<ServedTable>> = Vec::new();
+        for (name, options) in self.tables {
+            if tables.iter().any(|table| table.name == name) {
+                return Err(KvServerError::Table { table: name, why: "there are two of this name".into() });
+            }
+            tables.push(Arc::new(ServedTable::create(name, options, &domain)?));
+        }
+        let grants = Arc::new(Grants::default());
+        let service = Arc::new(KvService {
+            tables: tables.clone(),
+            grants: Arc::clone(&grants),
+            uploads: Uploads::new(self.upload_bytes),
+            data_port: listener.local_addr().port(),
+        });
+        let rpc = Server::builder().options(self.rpc).add_service(methods(&service))?.bind(address)?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let data = DataThread { listener, domain, queue, grants, tables, stopping: Arc::clone(&stopping) };
+        let thread = thread::Builder::new().name("kv-data".into()).spawn(move || data.run()).map_err(start)?;
+        Ok(KvServer { rpc: Some(rpc), service, stopping, data: Some(thread) })
+    }
+}
+
+/// A server that runs. Dropping it ends it at once.
+pub struct KvServer {
+    rpc: Option<Server>,
+    service: Arc<KvService>,
+    stopping: Arc<AtomicBool>,
+    data: Option<JoinHandle<()>>,
+}
+
+impl KvServer {
+    /// Starts a server without tables.
+    pub fn builder() -> KvServerBuilder {
+        KvServerBuilder { tables: Vec::new(), rpc: ServerOptions::default(), upload_bytes: 1 << 30 }
+    }
+
+    /// The address at which it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.rpc.as_ref().map_or(SocketAddr::from(([0; 4], 0)), Server::local_addr)
+    }
+
+    /// The figures of each table, by name. Those of the process are zero.
+    pub fn figures(&self) -> Vec<(String, TableFigures)> {
+        self.service.tables.iter().map(|table| (table.name.clone(), table.figures())).collect()
+    }
+
+    /// Waits until the server ends, which it does not by itself.
+    pub fn wait(mut self) {
+        if let Some(rpc) = self.rpc.take() {
+            rpc.wait();
+        }
+    }
+}
+
+impl Drop for KvServer {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        self.rpc = None;
+        self.data.take().map(JoinHandle::join);
+    }
+}
+
+impl std::fmt::Debug for KvServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "KvServer({}, {} tables)", self.local_addr(), self.service.tables.len())
+    }
+}
+
+fn start(why: impl ToString) -> KvServerError {
+    KvServerError::Start(why.to_string())
+}

@@ -1,0 +1,106 @@
+//! A table that is served: its writer, its memory, its secret.
+
+use std::sync::Arc;
+
+use longarm::{Access, ProtectionDomain};
+use parking_lot::Mutex;
+use remote::{AllocatorOptions, OwnerOptions, TableMemory};
+
+use crate::proof::TableSecret;
+use crate::server::error::KvServerError;
+use crate::server::figures::{TableCounts, TableFigures};
+use crate::server::layout::{self, KvLayout};
+use crate::server::random::fill_random;
+use crate::server::table::{TableWriter, WhenFull};
+
+/// The longest name of a table, in bytes.
+const LONGEST_NAME: usize = 256;
+/// The shortest memory of a table.
+const LEAST_BYTES: u64 = 1 << 20;
+/// Room beside the bound: for blocks that wait for their reuse, and for a longer index beside the old one.
+const SPARE_BYTES: u64 = 16 << 20;
+
+/// Settings of a table.
+#[derive(Clone, Debug)]
+pub struct TableOptions {
+    /// The layout of its slots.
+    pub layout: KvLayout,
+    /// The bound for its keys, values and notes about them, in bytes.
+    pub max_bytes: u64,
+    /// Keys that its index has room for at first. It grows.
+    pub keys: u64,
+    /// The rule at the bound.
+    pub when_full: WhenFull,
+    /// Clients must prove that they have it. Without one, everybody may use the table.
+    pub secret: Option<TableSecret>,
+}
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        TableOptions {
+            layout: KvLayout::Cluster,
+            max_bytes: 256 << 20,
+            keys: 1 << 14,
+            when_full: WhenFull::Evict,
+            secret: None,
+        }
+    }
+}
+
+/// A table that is served.
+pub(crate) struct ServedTable {
+    pub(crate) name: String,
+    pub(crate) options: TableOptions,
+    pub(crate) memory: Arc<TableMemory>,
+    pub(crate) counts: Arc<TableCounts>,
+    pub(crate) tag_seed: u64,
+    pub(crate) writer: Mutex<TableWriter>,
+}
+
+impl ServedTable {
+    /// An empty table in memory of that domain.
+    pub(crate) fn create(
+        name: String,
+        options: TableOptions,
+        domain: &ProtectionDomain,
+    ) -> Result<ServedTable, KvServerError> {
+        let refused = |why: String| KvServerError::Table { table: name.clone(), why };
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return Err(refused(format!("a name has 1 to {LONGEST_NAME} bytes")));
+        }
+        if options.max_bytes < LEAST_BYTES {
+            return Err(refused(format!("it needs at least {LEAST_BYTES} bytes")));
+        }
+        let region_bytes = options.max_bytes + (options.max_bytes / 4).max(SPARE_BYTES);
+        let region_bytes = usize::try_from(region_bytes).map_err(|error| refused(error.to_string()))?;
+        let memory = TableMemory::readable(domain, region_bytes).map_err(|error| refused(error.to_string()))?;
+        let memory = Arc::new(memory);
+        let mut random = [0; 16];
+        fill_random(&mut random).map_err(|status| refused(status.message().into()))?;
+        let word = |at: usize| random[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+        let owner_options = OwnerOptions {
+            keys: options.keys,
+            allocator: AllocatorOptions::default(),
+            salt: word(0),
+            ..OwnerOptions::default()
+        };
+        let owner = layout::create(options.layout, Arc::clone(&memory), owner_options)
+            .map_err(|error| refused(error.to_string()))?;
+        let writer = TableWriter::new(owner, options.max_bytes, options.when_full, word(8));
+        let (counts, tag_seed) = (Arc::clone(&writer.counts), writer.tag_seed());
+        Ok(ServedTable { name, options, memory, counts, tag_seed, writer: Mutex::new(writer) })
+    }
+
+    /// The rights of a client's window.
+    pub(crate) fn client_access(&self) -> Access {
+        Access::REMOTE_READ
+    }
+
+    pub(crate) fn figures(&self) -> TableFigures {
+        let mut figures = TableFigures { max_bytes: self.options.max_bytes, ..TableFigures::default() };
+        self.counts.fill(&mut figures);
+        let writer = self.writer.lock();
+        (figures.keys, figures.used_bytes) = (writer.keys(), writer.used_bytes());
+        figures
+    }
+}
