@@ -10,6 +10,7 @@ mod hostile;
 mod idle;
 mod lifetimes;
 mod many;
+mod objects;
 mod on_demand;
 mod operations;
 mod own;

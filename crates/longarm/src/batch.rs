@@ -120,6 +120,12 @@ impl Batch<'_, Rc> {
         self.add(SendRequest::read(buffer.lend(), from))
     }
 
+    /// Adds a [READ of an object](crate::QueuePair::read_object).
+    pub fn read_object(self, buffer: impl Lend, from: &RemoteKey, lock_mask: u64) -> Self {
+        let request = SendRequest::read_object(buffer.lend(), from, lock_mask, &self.qp.domain);
+        self.add(request)
+    }
+
     /// Adds a [compare-and-swap](crate::QueuePair::compare_swap).
     pub fn compare_swap(self, at: &RemoteKey, compare: u64, swap: u64) -> Self {
         let request = SendRequest::atomic(AtomicOp::CompareSwap { compare, swap }, at, &self.qp.domain);

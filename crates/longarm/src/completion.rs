@@ -10,6 +10,7 @@ use crate::address::AddressHandle;
 use crate::buffer::Buffer;
 use crate::error::WorkError;
 use crate::flight::{Failure, FinishedRequest, GRH_BYTES, Lend, Loan, Loanable, RequestKey, Ticket};
+use crate::object;
 use crate::window::{BoundWindow, Window};
 
 /// The outcome of one posted work request, with the buffers that it had borrowed.
@@ -27,6 +28,9 @@ impl Completion {
         if done.is_ok() && matches!(done.op, CompletionOp::Recv | CompletionOp::RecvWriteImm) {
             let len_bytes = received_bytes(&done);
             done.loan.set_len(len_bytes);
+        }
+        if done.is_ok() && done.op == CompletionOp::ObjectRead {
+            done.loan.set_len(done.completion.byte_len.into());
         }
         Completion { ticket: Ticket(key), done, reason }
     }
@@ -81,6 +85,11 @@ impl Completion {
     /// All buffers, given back.
     pub fn into_buffers(self) -> Vec<Buffer> {
         self.done.loan.into_buffers()
+    }
+
+    /// True if a [READ of an object](crate::QueuePair::read_object) brought the object, and false if it was busy.
+    pub fn is_whole_object(&self) -> bool {
+        self.is_ok() && self.op() == CompletionOp::ObjectRead && object::is_whole(self.done.completion.byte_len)
     }
 
     /// The old value that an atomic found.
@@ -193,6 +202,8 @@ impl Deref for Message {
 mod sealed {
     pub trait Sealed {}
 }
+
+pub(crate) use sealed::Sealed as OutcomeSeal;
 
 /// The result of a kind of work request.
 ///

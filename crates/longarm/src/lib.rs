@@ -167,7 +167,7 @@
 //!  work, srq      requests before they are posted; shared receive queues
 //!  receive, posted, in_flight      posted requests and those who wait for them
 //!  cq, wait, blocking_call      completions: taken from the device, sorted, delivered
-//!  completion     the outcome of a request, with its buffers
+//!  completion, object      the outcome of a request, with its buffers
 //!  flight         requests that the device has, and their loans; failures
 //!  scoped, region, window, scratch, buffer, domain      memory
 //!  open_device, events, remote, address, error      the device, names, errors
@@ -193,6 +193,7 @@ pub mod error;
 mod events;
 mod flight;
 mod in_flight;
+mod object;
 mod open_device;
 mod posted;
 mod qp;
@@ -226,6 +227,7 @@ pub use error::{
 pub use events::{Event, Events};
 pub use flight::{Lend, Ticket};
 pub use in_flight::InFlight;
+pub use object::ObjectRead;
 pub use open_device::Device;
 pub use qp::service;
 pub use qp::{ConnectionInfo, MulticastMembership, QpBuilder, QueuePair, Retry, UdQueuePair, Unconnected};

@@ -74,6 +74,13 @@ impl SendRequest {
         request
     }
 
+    /// As [`read`](SendRequest::read), at one moment.
+    pub(crate) fn read_object(loan: Loan, from: &RemoteKey, lock_mask: u64, domain: &ProtectionDomain) -> SendRequest {
+        let read = SendRequest::read(loan, from);
+        let missing = (!domain.device().capabilities().object_read).then_some(PostError::Unsupported(OBJECT_READ));
+        SendRequest { op: SendOp::ObjectRead(from.remote_addr(), lock_mask), refused: missing.or(read.refused), ..read }
+    }
+
     /// The result goes to scratch memory of `domain`.
     pub(crate) fn atomic(op: AtomicOp, at: &RemoteKey, domain: &ProtectionDomain) -> SendRequest {
         let (loan, mut refused) = match domain.scratch() {
@@ -157,6 +164,9 @@ impl SendRequest {
         (wr, entry)
     }
 }
+
+/// Its name in errors.
+pub(crate) const OBJECT_READ: &str = "the READ of an object";
 
 fn is_word(key: &RemoteKey) -> bool {
     key.len_bytes() == 8 && key.addr().is_multiple_of(8)

@@ -4,8 +4,10 @@
 //! No access relies on the checks of an earlier one.
 
 mod between;
+mod object;
 
 pub use between::OpenedMemory;
+pub use object::ObjectError;
 
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -78,6 +80,17 @@ impl Memory for Registry {
         let grant = self.admit_remote(who, rkey, Access::REMOTE_READ)?;
         // SAFETY: the grant stays pinned until after the copy, and `admit_remote` has checked its rights.
         unsafe { grant.read(addr, out) }
+    }
+
+    fn remote_read_object(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        addr: u64,
+        lock_mask: u64,
+        out: &mut [u8],
+    ) -> Result<usize, MemoryError> {
+        self.read_object(who, rkey, addr, lock_mask, out)
     }
 
     #[inline]

@@ -46,6 +46,7 @@ mod keys;
 mod lock;
 mod mirror;
 mod notify;
+mod object;
 mod objects;
 mod owned;
 mod pds;
@@ -64,7 +65,7 @@ mod testing;
 mod unmapped;
 mod windows;
 
-pub use access::OpenedMemory;
+pub use access::{ObjectError, OpenedMemory};
 pub use adopt::{Adoption, AdoptionResult, advise, is_given_up, set_advice_watched};
 pub use calls::{madvise, process_vm_readv, process_vm_writev};
 pub use error::MrError;

@@ -149,6 +149,11 @@ impl Qp {
         either!(self, qp => qp.failure())
     }
 
+    /// Whether the peer carries out requests of Longarm's own. `None`: no answer of it has told yet.
+    pub fn peer_extends(&self) -> Option<bool> {
+        either!(self, qp => qp.peer_extends())
+    }
+
     /// Its counters. A device of the system counts nothing.
     pub fn counters(&self) -> QpCounters {
         either!(self, qp => qp.counters())

@@ -11,7 +11,7 @@ use crate::cells::{CELL_BYTES, Cells, HEADER_BYTES};
 use crate::mapping::{CacheLine, Layout};
 
 /// The version of both layouts and of the messages on the socket.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 /// "LongarmE", "LongarmL".
 pub(crate) const EXPORT_MAGIC: u64 = 0x456d_7261_676e_6f4c;
 pub(crate) const LINK_MAGIC: u64 = 0x4c6d_7261_676e_6f4c;

@@ -66,6 +66,10 @@ impl Memory for Flat {
         Ok(())
     }
 
+    fn remote_read_object(&self, _: Accessor, _: RKey, _: u64, _: u64, _: &mut [u8]) -> Result<usize, MemoryError> {
+        Err(MemoryError::NoPermission)
+    }
+
     fn remote_atomic(&self, _: Accessor, _: RKey, _: u64, _: AtomicOp) -> Result<u64, MemoryError> {
         Err(MemoryError::NoPermission)
     }

@@ -140,6 +140,8 @@ pub struct Tuning {
     pub selective: bool,
     /// Requests carry ACKs (piggyback), with peers that support it: one packet instead of two. Needs `selective`.
     pub piggyback: bool,
+    /// Requests of Longarm's own (docs/extensions.md) are carried out, and peers are told. Needs `selective`.
+    pub extensions: bool,
     /// Lower bound of the ACK timeout: a delay by the scheduler is not a loss.
     pub min_ack_timeout: Duration,
     /// RC: congestion control by marks of switches (DCQCN).
@@ -157,6 +159,7 @@ impl Default for Tuning {
             advertise_credits: true,
             selective: true,
             piggyback: true,
+            extensions: true,
             min_ack_timeout: Duration::from_millis(2),
             dcqcn: Dcqcn::default(),
             max_datagram: Mtu::B4096,

@@ -64,6 +64,8 @@ pub enum CompletionOp {
     Flush = 8,
     /// ATOMIC WRITE.
     AtomicWrite = 9,
+    /// READ of an object at one moment: Longarm's own. `byte_len` is its length, or 8 if a writer had it.
+    ObjectRead = 64,
     /// A SEND arrived.
     Recv = 128,
     /// A WRITE with immediate arrived.

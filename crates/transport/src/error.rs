@@ -1,6 +1,7 @@
 //! Wrong calls: errors of the verbs themselves, with their errno.
 
 use crate::attr::{AttrMask, QpState};
+use crate::limits::OBJECT_BYTES;
 
 /// The reason for which a work request was refused at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -54,6 +55,12 @@ pub enum PostError {
     #[error("READ, atomics and FLUSH need max_rd_atomic of at least 1")]
     NoReadDepth,
     /// EINVAL
+    #[error("an object that is read at one moment has {} to {} bytes", OBJECT_BYTES.start(), OBJECT_BYTES.end())]
+    ObjectLength,
+    /// EOPNOTSUPP
+    #[error("the peer does not know this extension of Longarm's: it is another device, or an older one")]
+    PeerLacksExtension,
+    /// EINVAL
     #[error("a UD work request needs an address, any other must have none")]
     Address,
     /// EINVAL
@@ -71,8 +78,9 @@ impl PostError {
     /// The errno that the verbs return.
     pub fn errno(&self) -> i32 {
         match self {
-            PostError::QueueFull { .. } => 12, // ENOMEM
-            _ => 22,                           // EINVAL
+            PostError::QueueFull { .. } => 12,   // ENOMEM
+            PostError::PeerLacksExtension => 95, // EOPNOTSUPP
+            _ => 22,                             // EINVAL
         }
     }
 }

@@ -52,7 +52,7 @@ pub use counters::QpCounters;
 pub use drop::DropReason;
 pub use error::{ModifyError, PostError};
 pub use host::{CqSide, Host, QpEvent};
-pub use limits::{MAX_MESSAGE_BYTES, MAX_PACKET_BYTES};
+pub use limits::{MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, OBJECT_BYTES, OBJECT_WORD_BYTES};
 pub use memory::{Access, Accessor, AtomicOp, BindMw, LKey, Memory, MemoryError, PdId, Sge};
 pub use network::{RecvMeta, Transmit};
 pub use qp::Qp;

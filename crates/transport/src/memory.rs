@@ -124,8 +124,8 @@ pub enum MemoryError {
     /// On-demand memory: the range is not all mapped at the moment, or its pages do not allow it.
     #[error("the range is not all mapped, or its pages do not allow the access")]
     Unmapped,
-    /// An atomic's address is not a multiple of eight.
-    #[error("an atomic operation needs an address that is a multiple of 8")]
+    /// The address of an atomic or of an object is not a multiple of eight.
+    #[error("an atomic operation or an object needs an address that is a multiple of 8")]
     Misaligned,
 }
 
@@ -169,6 +169,18 @@ pub trait Memory {
 
     /// Reads at a peer's request.
     fn remote_read(&self, who: Accessor, rkey: RKey, addr: u64, out: &mut [u8]) -> Result<(), MemoryError>;
+
+    /// Reads an object at a peer's request, at one moment: its first word was the same before and after the copy, and had
+    /// no bit of `lock_mask`. Returns the length of `out` then. If a writer had the object at each of a bounded number of
+    /// tries, it returns 8, and the front of `out` is the word. `out` holds 8 bytes at least.
+    fn remote_read_object(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        addr: u64,
+        lock_mask: u64,
+        out: &mut [u8],
+    ) -> Result<usize, MemoryError>;
 
     /// Does an atomic at a peer's request and returns the value before it. Atomic
     /// towards every other atomic and towards the processor's own.

@@ -156,7 +156,7 @@ impl QpCore {
     /// Completes the oldest send WQE with success. Unsignaled ones leave no completion.
     pub(crate) fn complete_head(&mut self, host: &mut impl Host) {
         let Some(wqe) = self.sq.head() else { return };
-        let signaled = self.signal_all || wqe.flags.contains(SendFlags::SIGNALED);
+        let signaled = (self.signal_all || wqe.flags.contains(SendFlags::SIGNALED)) && !wqe.is_inquiry;
         let completion = Completion::success(wqe.wr_id, self.qpn, wqe.op.completion_op(), wqe.len_bytes);
         self.sq.drop_head();
         if signaled {
@@ -166,7 +166,9 @@ impl QpCore {
 
     /// Completes the oldest send WQE as failed; always reported.
     pub(crate) fn fail_head(&mut self, reason: Reason, host: &mut impl Host) {
-        let Some(wqe) = self.sq.pop() else { return };
+        // An inquiry has no completion: the request fails for which it was made.
+        let wqe = self.sq.pop().and_then(|wqe| if wqe.is_inquiry { self.sq.pop() } else { Some(wqe) });
+        let Some(wqe) = wqe else { return };
         let mut completion = Completion::failure(wqe.wr_id, self.qpn, wqe.op.completion_op(), reason.status());
         completion.vendor_err = reason.code();
         host.complete(CqSide::Send, completion);
@@ -187,6 +189,9 @@ impl QpCore {
     /// Flushes the send queue (IB specification 10.3.1, error state).
     pub(crate) fn flush_send(&mut self, host: &mut impl Host) {
         while let Some(wqe) = self.sq.pop() {
+            if wqe.is_inquiry {
+                continue;
+            }
             let c = Completion::failure(wqe.wr_id, self.qpn, wqe.op.completion_op(), Status::WorkRequestFlushed);
             host.complete(CqSide::Send, c);
         }

@@ -49,6 +49,8 @@ pub enum Reason {
     NotForService(&'static str),
     /// A datagram was longer than the path MTU of the port.
     DatagramTooLong,
+    /// A request of Longarm's own, for a peer that does not know it. It was not sent.
+    PeerLacksExtension,
     /// A device of the system reported a failed work request. It says no more.
     Reported {
         /// The status of its completion.
@@ -78,6 +80,7 @@ impl Reason {
             Reason::Device => 9,
             Reason::NotForService(_) => 10,
             Reason::DatagramTooLong => 11,
+            Reason::PeerLacksExtension => 12,
             Reason::Reported { vendor_err, .. } => *vendor_err,
         }
     }
@@ -95,7 +98,7 @@ impl Reason {
             Reason::PeerRefused(NakCode::PsnSequenceError) | Reason::BadResponse => Status::BadResponse,
             Reason::LocalMemory(_) => Status::LocalProtection,
             Reason::MessageTooLong | Reason::DatagramTooLong => Status::LocalLength,
-            Reason::NotForService(_) => Status::LocalQpOperation,
+            Reason::NotForService(_) | Reason::PeerLacksExtension => Status::LocalQpOperation,
             Reason::BindRefused(_) | Reason::InvalidateRefused(_) => Status::MwBind,
             Reason::Device => Status::Fatal,
             Reason::Reported { status, .. } => *status,
@@ -142,6 +145,11 @@ impl fmt::Display for Reason {
             Reason::Device => write!(f, "the device shut it down"),
             Reason::NotForService(op) => write!(f, "this kind of queue pair cannot do {op}"),
             Reason::DatagramTooLong => write!(f, "a datagram was longer than the path MTU of the port"),
+            Reason::PeerLacksExtension => write!(
+                f,
+                "the peer does not know an extension of Longarm's that a request needs: it is another device, or an older \
+                 one; the request was not sent"
+            ),
             Reason::Reported { status, vendor_err } => {
                 write!(f, "its device completed a work request with {status:?} (vendor error {vendor_err:#x})")
             }

@@ -19,6 +19,8 @@ bitflags::bitflags! {
         const SIGNALED = 1 << 1;
         /// Ask for an event at the receiver (SEND and WRITE with immediate).
         const SOLICITED = 1 << 2;
+        /// The request is one of Longarm's own: the queue pair sets it. No flag of libibverbs.
+        const EXTENSION = 1 << 30;
         /// Another request follows soon: if this one is small, it may wait for that one's doorbell. No flag of
         /// libibverbs.
         const MORE = 1 << 31;
@@ -26,14 +28,17 @@ bitflags::bitflags! {
 }
 
 impl SendFlags {
+    /// Those that libibverbs does not have.
+    const OWN: SendFlags = SendFlags::MORE.union(SendFlags::EXTENSION);
+
     /// The flags of `enum ibv_send_flags` that are known here.
     pub fn from_verbs(bits: u32) -> SendFlags {
-        SendFlags::from_bits_truncate(bits) - SendFlags::MORE
+        SendFlags::from_bits_truncate(bits) - SendFlags::OWN
     }
 
     /// The flags as `enum ibv_send_flags` has them.
     pub fn verbs_bits(self) -> u32 {
-        (self - SendFlags::MORE).bits()
+        (self - SendFlags::OWN).bits()
     }
 }
 
@@ -52,6 +57,10 @@ pub enum SendOp {
     WriteImm(RemoteAddr, u32),
     /// From the peer's memory.
     Read(RemoteAddr),
+    /// From the peer's memory, at one moment: the responder copies the object, and makes sure that its first word was the
+    /// same before and after, without any bit of the mask. If the word changes all the time, or keeps such a bit, the
+    /// reply is the word alone. An extension: only a Longarm peer carries it out (docs/extensions.md).
+    ObjectRead(RemoteAddr, u64),
     /// On eight bytes of the peer's memory; the old value comes back.
     Atomic(RemoteAddr, AtomicOp),
     /// Into eight bytes of the peer's memory in one store. It is in order with READs and atomics and counts as one
@@ -83,6 +92,7 @@ impl SendOp {
             SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => CompletionOp::Send,
             SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
             SendOp::Read(_) => CompletionOp::Read,
+            SendOp::ObjectRead(..) => CompletionOp::ObjectRead,
             SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
             SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
             SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
@@ -114,7 +124,13 @@ impl SendOp {
     /// The response is written to the payload's buffers.
     #[inline]
     pub(crate) fn has_result(&self) -> bool {
-        matches!(self, SendOp::Read(_) | SendOp::Atomic(..))
+        matches!(self, SendOp::Read(_) | SendOp::Atomic(..) | SendOp::ObjectRead(..))
+    }
+
+    /// A request of Longarm's own, which a reply answers.
+    #[inline]
+    pub fn is_extension(&self) -> bool {
+        matches!(self, SendOp::ObjectRead(..))
     }
 
     /// It uses a receive WQE of the peer.

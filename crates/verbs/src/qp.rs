@@ -296,6 +296,11 @@ impl Qp {
         self.handle.failure.get().or_else(failed)
     }
 
+    /// A device of the system asks for nothing of the kind.
+    pub fn peer_extends(&self) -> Option<bool> {
+        Some(false)
+    }
+
     /// Zeros: the library does not count.
     pub fn counters(&self) -> QpCounters {
         QpCounters::default()

@@ -105,6 +105,7 @@ impl SendRules {
             SendOp::Atomic(..) if !self.abilities.atomics => "this device has no atomic operations",
             SendOp::AtomicWrite(_) if !self.abilities.atomic_write => "this device has no ATOMIC WRITE",
             SendOp::Flush { .. } if !self.abilities.flush => "this device has no FLUSH",
+            op if op.is_extension() => "only Longarm's own device has this operation",
             _ => return Ok(()),
         };
         Err(Error::Invalid(missing))
@@ -257,6 +258,7 @@ fn set_operation(c: &mut ibv_send_wr, op: &SendOp, pd: &Pd) -> Result<(), Error>
         SendOp::AtomicWrite(_) | SendOp::Flush { .. } => {
             return Err(Error::Invalid("ATOMIC WRITE and FLUSH are none of ibv_post_send's"));
         }
+        SendOp::ObjectRead(..) => return Err(Error::Invalid("only Longarm's own device has this operation")),
     };
     Ok(())
 }

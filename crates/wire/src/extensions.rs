@@ -3,7 +3,8 @@
 //! the one or two headers that it needs itself.
 
 use crate::header::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, ObjectEth, Piggyback, ReplyEth, Reth,
+    Sack, XrcEth,
 };
 use crate::opcode::{HeaderSet, OpcodeInfo};
 
@@ -36,6 +37,10 @@ pub struct Extensions {
     pub piggyback: Option<Piggyback>,
     /// Proof that the packet comes from the connected peer.
     pub cookie: Option<Cookie>,
+    /// READ of an object: the mask of its lock.
+    pub object: Option<ObjectEth>,
+    /// Part of a reply: the length of all of it.
+    pub reply: Option<ReplyEth>,
 }
 
 impl Extensions {
@@ -55,6 +60,8 @@ impl Extensions {
         set.set(HeaderSet::SACK, self.sack.is_some());
         set.set(HeaderSet::PIGGYBACK, self.piggyback.is_some());
         set.set(HeaderSet::COOKIE, self.cookie.is_some());
+        set.set(HeaderSet::OBJECT, self.object.is_some());
+        set.set(HeaderSet::REPLY, self.reply.is_some());
         set
     }
 
@@ -89,6 +96,8 @@ impl Extensions {
         append(out, self.sack.map(|header| header.encode()));
         append(out, self.piggyback.map(|header| header.encode()));
         append(out, self.cookie.map(|header| header.encode()));
+        append(out, self.object.map(|header| header.encode()));
+        append(out, self.reply.map(|header| header.encode()));
     }
 }
 

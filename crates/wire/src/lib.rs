@@ -58,7 +58,7 @@ pub use gid::Gid;
 pub use grh::Grh;
 pub use header::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, FlushLevel, FlushPlacement, Ieth, ImmDt, Mark,
-    Piggyback, Reth, Sack, XrcEth,
+    ObjectEth, Piggyback, ReplyEth, Reth, Sack, XrcEth,
 };
 pub use id::{PKey, Psn, QKey, Qpn, RKey};
 pub use opcode::{HeaderSet, Opcode, OpcodeInfo, Operation, Position, TransportService};

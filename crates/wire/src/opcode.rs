@@ -15,7 +15,8 @@ mod tests;
 use core::fmt;
 
 use crate::header::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, ObjectEth, Piggyback, ReplyEth, Reth,
+    Sack, XrcEth,
 };
 
 /// The first byte of a packet. Every value is legal here; those without an
@@ -44,7 +45,7 @@ pub enum TransportService {
     Cnp = 4,
     /// Extended reliable connection.
     Xrc = 5,
-    /// Manufacturer specific: Longarm's own, for RC and XRC.
+    /// Manufacturer specific: Longarm's own, for RC; some for XRC, too.
     Own = 6,
 }
 
@@ -76,6 +77,10 @@ pub enum Operation {
     AtomicWrite,
     /// A congestion notification.
     Cnp,
+    /// Longarm's own: a READ of an object that its responder carries out at one moment.
+    ObjectRead,
+    /// Longarm's own: part of the reply to such a request.
+    Reply,
 }
 
 /// The position of a packet in its message.
@@ -122,11 +127,15 @@ bitflags::bitflags! {
         const PIGGYBACK = 1 << 11;
         /// [`Cookie`]
         const COOKIE = 1 << 12;
+        /// [`ObjectEth`]
+        const OBJECT = 1 << 13;
+        /// [`ReplyEth`]
+        const REPLY = 1 << 14;
     }
 }
 
 /// Length of each extension header, by bit number.
-const HEADER_LENS: [usize; 13] = [
+const HEADER_LENS: [usize; 15] = [
     Deth::LEN,
     XrcEth::LEN,
     Feth::LEN,
@@ -140,6 +149,8 @@ const HEADER_LENS: [usize; 13] = [
     Sack::LEN,
     Piggyback::LEN,
     Cookie::LEN,
+    ObjectEth::LEN,
+    ReplyEth::LEN,
 ];
 
 impl HeaderSet {
@@ -216,14 +227,19 @@ impl OpcodeInfo {
 
     /// Whether a requester sends it. All others are responses or CNPs.
     pub const fn is_request(&self) -> bool {
-        use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ReadRequest, Send, Write};
-        matches!(self.operation, Send | Write | ReadRequest | CompareSwap | FetchAdd | Flush | AtomicWrite)
+        use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ObjectRead, ReadRequest, Send, Write};
+        matches!(self.operation, Send | Write | ReadRequest | CompareSwap | FetchAdd | Flush | AtomicWrite | ObjectRead)
     }
 
     /// Whether a responder sends it; the completer handles it.
     pub const fn is_response(&self) -> bool {
-        use Operation::{Acknowledge, AtomicAcknowledge, ReadResponse, SelectiveAcknowledge};
-        matches!(self.operation, ReadResponse | Acknowledge | AtomicAcknowledge | SelectiveAcknowledge)
+        use Operation::{Acknowledge, AtomicAcknowledge, ReadResponse, Reply, SelectiveAcknowledge};
+        matches!(self.operation, ReadResponse | Acknowledge | AtomicAcknowledge | SelectiveAcknowledge | Reply)
+    }
+
+    /// Whether it is a request of Longarm's own that a reply answers (docs/extensions.md).
+    pub const fn is_extension(&self) -> bool {
+        matches!(self.operation, Operation::ObjectRead)
     }
 
     /// Whether a message starts with this packet.
@@ -284,8 +300,8 @@ const fn service_of(code: u8) -> TransportService {
 }
 
 const fn carries_payload(operation: Operation) -> bool {
-    use Operation::{AtomicWrite, ReadResponse, Send, Write};
-    matches!(operation, Send | Write | ReadResponse | AtomicWrite)
+    use Operation::{AtomicWrite, ReadResponse, Reply, Send, Write};
+    matches!(operation, Send | Write | ReadResponse | AtomicWrite | Reply)
 }
 
 /// The first packet of a SEND takes a receive WQE; of a WRITE with immediate, the last.

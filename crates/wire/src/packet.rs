@@ -8,7 +8,8 @@ mod tests;
 
 use crate::extensions::Extensions;
 use crate::header::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, Sack, XrcEth, bth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Feth, Ieth, ImmDt, ObjectEth, Piggyback, ReplyEth, Reth,
+    Sack, XrcEth, bth,
 };
 use crate::id::{Psn, Qpn, RKey};
 use crate::opcode::{HeaderSet, Opcode, OpcodeInfo};
@@ -186,6 +187,18 @@ impl<'a> Packet<'a> {
         self.header(HeaderSet::COOKIE).map(Cookie::decode)
     }
 
+    /// The header of a READ of an object.
+    #[inline]
+    pub fn object(&self) -> Option<ObjectEth> {
+        self.header(HeaderSet::OBJECT).map(ObjectEth::decode)
+    }
+
+    /// The header of a part of a reply.
+    #[inline]
+    pub fn reply(&self) -> Option<ReplyEth> {
+        self.header(HeaderSet::REPLY).map(ReplyEth::decode)
+    }
+
     /// The bytes after the BTH of a congestion notification.
     #[inline]
     pub fn cnp(&self) -> Option<Cnp> {
@@ -208,6 +221,8 @@ impl<'a> Packet<'a> {
             sack: self.sack(),
             piggyback: self.piggyback(),
             cookie: self.cookie(),
+            object: self.object(),
+            reply: self.reply(),
         }
     }
 

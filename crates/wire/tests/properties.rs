@@ -6,7 +6,8 @@ use longarm_wire::frame;
 use longarm_wire::icrc::{self, Check};
 use longarm_wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Cookie, Deth, Extensions, Feth, Flow, Gid, Grh, HeaderSet, Ieth, ImmDt,
-    Mark, Opcode, PKey, Packet, Piggyback, Psn, Qpn, Reth, Sack, Syndrome, XrcEth, credit_code, credit_count,
+    Mark, ObjectEth, Opcode, PKey, Packet, Piggyback, Psn, Qpn, ReplyEth, Reth, Sack, Syndrome, XrcEth, credit_code,
+    credit_count,
 };
 use proptest::array::uniform;
 use proptest::collection::vec;
@@ -67,6 +68,8 @@ fn extensions_from(headers: HeaderSet, bytes: &[u8; 80]) -> Extensions {
         sack: read(has(HeaderSet::SACK), bytes, Sack::decode),
         piggyback: read(has(HeaderSet::PIGGYBACK), bytes, Piggyback::decode),
         cookie: read(has(HeaderSet::COOKIE), bytes, Cookie::decode),
+        object: read(has(HeaderSet::OBJECT), bytes, ObjectEth::decode),
+        reply: read(has(HeaderSet::REPLY), bytes, ReplyEth::decode),
     }
 }
 

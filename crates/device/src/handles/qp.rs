@@ -264,6 +264,11 @@ impl Qp {
         self.ask(|qp| *qp.counters()).unwrap_or_default()
     }
 
+    /// Whether the peer carries out requests of Longarm's own. `None`: no answer of it has told yet.
+    pub fn peer_extends(&self) -> Option<bool> {
+        self.ask(transport::Qp::peer_extends).unwrap_or(Some(false))
+    }
+
     /// Destroys it. When this returns, no access to memory is under way on its behalf, and no completion is added any
     /// more. Completions in the queues stay there.
     ///

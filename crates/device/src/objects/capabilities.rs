@@ -34,6 +34,8 @@ pub struct Capabilities {
     pub atomic_write: bool,
     /// FLUSH for global visibility.
     pub flush: bool,
+    /// READ of an object at one moment: an extension of Longarm's.
+    pub object_read: bool,
     /// Memory whose pages come and go.
     pub on_demand: bool,
     /// Faults, captures and counters of packets.
@@ -58,6 +60,7 @@ impl Capabilities {
         solicited_events: true,
         atomic_write: true,
         flush: true,
+        object_read: true,
         on_demand: true,
         instruments: true,
     };
@@ -79,6 +82,7 @@ impl Capabilities {
         solicited_events: false,
         atomic_write: false,
         flush: false,
+        object_read: false,
         on_demand: false,
         instruments: false,
     };

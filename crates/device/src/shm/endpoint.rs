@@ -2,6 +2,7 @@
 
 mod direct;
 mod frames;
+mod object;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -133,6 +134,21 @@ impl ShmPath for ShmEndpoint {
         self.read_there(memory, pd, sgl, len_bytes, from)?;
         self.tally.add(DirectAccess::Read);
         Ok(())
+    }
+
+    fn read_object(
+        &self,
+        memory: &Registry,
+        pd: PdId,
+        sgl: &[Sge],
+        len_bytes: u32,
+        from: RemoteAddr,
+        lock_mask: u64,
+    ) -> Result<u32, ShmError> {
+        let object = object::RemoteObject { at: from, len_bytes, lock_mask };
+        let taken = self.read_object_there(memory, pd, sgl, object)?;
+        self.tally.add(DirectAccess::Read);
+        Ok(taken)
     }
 
     #[inline]

@@ -69,7 +69,7 @@ pub(crate) fn remote_op(memory: &Registry, peer: &SharedQp, remote_op: &RemoteOp
 
 /// Opens a range. On-demand memory is left to the responder, which alone reaches it.
 #[inline]
-fn open<'a>(
+pub(crate) fn open<'a>(
     memory: &'a Registry,
     peer: &SharedQp,
     at: RemoteAddr,

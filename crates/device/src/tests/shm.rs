@@ -39,6 +39,9 @@ macro_rules! common_tests {
                     one_sided_requests_are_served_while_the_owner_is_away
                     requests_complete_while_nobody_polls
                     an_atomic_write_and_a_flush;
+                objects:
+                    an_object_that_its_owner_changes_is_never_torn
+                    a_locked_object_is_its_first_word;
                 completions:
                     an_overrun_is_reported_and_ends_the_queue_pair
                     an_overrun_spares_other_queue_pairs

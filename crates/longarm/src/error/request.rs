@@ -39,6 +39,9 @@ pub enum PostError {
     /// An atomic works on eight aligned bytes.
     #[error("an atomic operation needs a key to 8 bytes at an address that is a multiple of 8")]
     NotAWord,
+    /// An extension of Longarm's that the device or the peer does not have: docs/extensions.md.
+    #[error("{0} is an extension of Longarm's, which this device or its peer does not have")]
+    Unsupported(&'static str),
     /// The queue pair takes its receive buffers from a shared receive queue.
     #[error("this queue pair receives from a shared receive queue: post the buffer there")]
     SharedReceive,
@@ -48,6 +51,16 @@ pub enum PostError {
     /// The device refused.
     #[error(transparent)]
     Device(device::Error),
+}
+
+impl PostError {
+    /// The device has refused it.
+    pub(crate) fn of_device(error: device::Error) -> PostError {
+        match error {
+            device::Error::Post(transport::PostError::PeerLacksExtension) => PostError::Unsupported("this request"),
+            error => PostError::Device(error),
+        }
+    }
 }
 
 /// The reason why a work request did not succeed.

@@ -16,6 +16,7 @@ use crate::completion::Completion;
 use crate::domain::ProtectionDomain;
 use crate::error::{ResourceError, WaitError};
 use crate::flight::{Lend, Loan, Ticket};
+use crate::object::ObjectRead;
 use crate::receive::Receive;
 use crate::remote::RemoteKey;
 use crate::request::SendRequest;
@@ -171,6 +172,38 @@ impl QueuePair<Rc> {
     /// part.
     pub fn read<B: Lend>(&self, buffer: B, from: &RemoteKey) -> Work<'_, B> {
         Work::new(&self.core, SendRequest::read(buffer.lend(), from))
+    }
+
+    /// Reads all of `from` as it was at one moment: an object of 16 bytes to 16 KiB, at an address that is a multiple of 8.
+    ///
+    /// An object begins with a word that its writers change: first they set a bit of `lock_mask` in it, then they change the
+    /// bytes, and then they store a word that it never had before, without the lock. The responder copies the object, and
+    /// makes sure that the word was the same before and after, and not locked. Otherwise it tries again, some times. The peer's
+    /// program takes no part. On one host this processor does it.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(qp: longarm::QueuePair, buffer: longarm::Buffer, object: longarm::RemoteKey) -> Result<(), Box<dyn std::error::Error>> {
+    /// use longarm::ObjectRead;
+    /// match qp.read_object(buffer, &object, 1 << 63).wait(Duration::from_secs(5))? {
+    ///     ObjectRead::Whole(object) => println!("version {:?}", &object[..8]),
+    ///     ObjectRead::Busy(_) => println!("somebody writes it: again, a little later"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It is an extension of Longarm's (docs/extensions.md): [`Capabilities::object_read`](crate::Capabilities) tells whether
+    /// the device has it, and [`peer_extends`](QueuePair::peer_extends) whether the peer has.
+    pub fn read_object<B: Lend>(&self, buffer: B, from: &RemoteKey, lock_mask: u64) -> Work<'_, ObjectRead<B>> {
+        Work::new(&self.core, SendRequest::read_object(buffer.lend(), from, lock_mask, &self.core.domain))
+    }
+
+    /// Whether the peer carries out Longarm's own requests: `None` until an answer of it has told. The first request of this
+    /// kind asks by itself; if the peer does not know it then, the request fails and ends the connection. Later ones are refused
+    /// when they are posted.
+    pub fn peer_extends(&self) -> Option<bool> {
+        self.core.handle().peer_extends()
     }
 
     /// Stores `swap` in the peer's word `at` if it holds `compare`, and returns what it held

@@ -173,7 +173,7 @@ impl QueuePairCore {
         wr.flags.set(transport::SendFlags::SIGNALED, signaled);
         match self.qp.post_send([wr]) {
             Ok(()) => Ok(key),
-            Err(refused) => Err(Failure::not_posted(PostError::Device(refused.error), self.send.withdraw(key))),
+            Err(refused) => Err(Failure::not_posted(PostError::of_device(refused.error), self.send.withdraw(key))),
         }
     }
 
@@ -248,7 +248,7 @@ impl RejectedRequests {
 fn withdraw(queue: &WorkQueue, keys: &[RequestKey], failure: device::PostFailure) -> RejectedRequests {
     let (posted, refused) = keys.split_at(failure.index.min(keys.len()));
     RejectedRequests {
-        error: PostError::Device(failure.error),
+        error: PostError::of_device(failure.error),
         posted: posted.to_vec(),
         loans: refused.iter().map(|key| queue.withdraw(*key)).collect(),
     }

@@ -329,3 +329,21 @@ fn a_flush_asks_for_key_right_and_range() {
     assert_eq!(flush(without.rkey, None, global), Err(RIGHT));
     assert_eq!(flush(RKey(keys.rkey.0 ^ 1), None, global), Err(BAD_KEY));
 }
+
+#[test]
+fn objects_are_read_with_the_rights_of_a_read() {
+    let fixture = Fixture::new();
+    let (registry, who) = (&fixture.registry, fixture.who(1));
+    let (region, keys) = fixture.region(64, Access::REMOTE_READ);
+    region.span().part(0, 8).unwrap().write(&7u64.to_ne_bytes());
+    let read = |addr, mask, len: usize| registry.remote_read_object(who, keys.rkey, addr, mask, &mut vec![0; len]);
+    assert_eq!(read(BASE, 8, 64), Ok(64));
+    assert_eq!(read(BASE, 4, 64), Ok(8), "locked");
+    assert_eq!(
+        (read(BASE + 4, 0, 16), read(BASE + 56, 0, 16), read(BASE, 0, 72)),
+        (Err(ALIGN), Err(BOUNDS), Err(BOUNDS))
+    );
+    let (_hidden, hidden) = fixture.region(64, Access::REMOTE_WRITE);
+    assert_eq!(registry.remote_read_object(who, hidden.rkey, BASE, 0, &mut [0; 16]), Err(RIGHT));
+    assert_eq!(registry.remote_read_object(who, RKey(1), BASE, 0, &mut [0; 16]), Err(BAD_KEY));
+}

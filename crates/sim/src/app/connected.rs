@@ -1,7 +1,7 @@
 //! The requests of applications on RC and UC queue pairs.
 
 use faults::Rng;
-use transport::{Access, AtomicOp, Payload, QpType, RemoteAddr, SendOp};
+use transport::{Access, AtomicOp, OBJECT_BYTES, Payload, QpType, RemoteAddr, SendOp};
 use wire::{FlushLevel, FlushPlacement, RKey};
 
 use super::draft::{AreaChange, Draft};
@@ -30,6 +30,7 @@ impl World {
             Kind::Write => self.draft_write(e, rng, false),
             Kind::WriteImm => self.draft_write(e, rng, true),
             Kind::Read => Some(self.draft_read(e, rng)),
+            Kind::ObjectRead => self.draft_object_read(e, rng),
             Kind::PrivateAdd => self.draft_private_atomic(e, rng, false),
             Kind::PrivateSwap => self.draft_private_atomic(e, rng, true),
             Kind::SharedAdd => self.draft_shared_add(e, rng),
@@ -86,6 +87,29 @@ impl World {
         let expected = self.ends[e].remote.planned(from).to_vec();
         let read = Read { slot, pieces, from, expected, later: Vec::new(), fenced: false };
         Draft { effect: Effect::Read(read), through, ..Draft::new(SendOp::Read(at), payload, len) }
+    }
+
+    /// A READ at one moment, in its turn: it brings what was there before any later change. `None`: the peer does not
+    /// know it, or might not.
+    fn draft_object_read(&mut self, e: usize, rng: &mut Rng) -> Option<Draft> {
+        let peer = self.peer(e);
+        let tuned = |end: usize| self.ends[end].spec.tuning.selective;
+        let known = self.ends[e].qp.peer_extends().unwrap_or(tuned(e) && tuned(peer));
+        let area = ticket_offset(&self.ends[peer].exposed);
+        let most = self.ends[e].spec.sizes.max_rdma_bytes.min(*OBJECT_BYTES.end());
+        let least = *OBJECT_BYTES.start() as usize;
+        if !known || (most as usize) < least || area < most as usize {
+            return None;
+        }
+        let len = self.draw_len(e, rng, most).max(least);
+        let offset = 8 * rng.below((area - len) as u64 / 8 + 1) as usize;
+        let from = AreaPiece { offset, len };
+        let (at, through) = self.name_target(e, rng, from, Access::REMOTE_READ);
+        let (slot, pieces) = self.take_result_slot(e, rng, len);
+        let payload = Payload::Sgl(sgl(&pieces, &self.ends[e].landing));
+        let expected = self.ends[e].remote.planned(from).to_vec();
+        let read = Read { slot, pieces, from, expected, later: Vec::new(), fenced: true };
+        Some(Draft { effect: Effect::Read(read), through, ..Draft::new(SendOp::ObjectRead(at, 0), payload, len) })
     }
 
     /// A slot for a result, cut into pieces.

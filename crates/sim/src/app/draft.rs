@@ -65,6 +65,7 @@ impl Draft {
             SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => CompletionOp::Send,
             SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
             SendOp::Read(_) => CompletionOp::Read,
+            SendOp::ObjectRead(..) => CompletionOp::ObjectRead,
             SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
             SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
             SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
@@ -148,6 +149,8 @@ impl World {
         let mtu = self.scenario.mtu;
         let is_write = matches!(draft.op, SendOp::WriteImm(..));
         let end = &mut self.ends[e];
+        // The queue pair asks first what the peer knows.
+        end.packets += u64::from(draft.op.is_extension() && end.qp.needs_inquiry());
         let (first_packet, packets) = (end.packets, draft.packets(mtu));
         end.posted += 1;
         end.packets += packets;

@@ -142,6 +142,7 @@ fn name(op: CompletionOp) -> &'static str {
         CompletionOp::Send => "Send",
         CompletionOp::Write => "Write",
         CompletionOp::Read => "Read",
+        CompletionOp::ObjectRead => "ObjectRead",
         CompletionOp::CompareSwap => "CompareSwap",
         CompletionOp::FetchAdd => "FetchAdd",
         CompletionOp::BindMw => "BindMw",

@@ -24,6 +24,7 @@ pub(crate) struct WireRules {
 /// A READ or atomic without its whole answer, in packet numbers.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
+    start: u64,
     next: u64,
     end: u64,
 }
@@ -65,6 +66,8 @@ pub(crate) struct Observer {
     arrived: BTreeSet<u64>,
     /// The next request packet of the peer that has not been taken.
     expected: u64,
+    /// Bytes of a full packet.
+    mtu_bytes: u64,
     /// Those after it that were taken.
     ahead: BTreeSet<u64>,
 }
@@ -79,6 +82,7 @@ impl Observer {
         packet: &Packet<'_>,
     ) -> Outcome {
         check_length(rules, packet)?;
+        self.mtu_bytes = rules.mtu.bytes().into();
         if number != self.fresh {
             return self.sent_again(rules, number, packet);
         }
@@ -102,7 +106,7 @@ impl Observer {
         const RULE: &str = "requests are numbered without a gap";
         let again = rules.service == QpType::Rc && number < self.fresh;
         ensure!(RULE, again, "packet {number} is sent, but {} is the next", self.fresh);
-        let end = number + span(rules, packet);
+        let end = self.end_of_reply(number, packet).unwrap_or(number + span(rules, packet));
         ensure!(RULE, end <= self.fresh, "packets up to {end} are sent again, but only {} were", self.fresh);
         let same = self.sent.get(&number).is_none_or(|sent| *sent == hash(packet));
         ensure!("what is sent again is the same", same, "packet {number}, {}", packet.info().name);
@@ -127,7 +131,7 @@ impl Observer {
     /// More than the window is in flight only if it is a single request.
     fn check_window(&mut self, rules: &WireRules, span: u64, packet: &Packet<'_>) -> Outcome {
         let bytes = match packet.info().operation {
-            Operation::ReadRequest => packet.reth().map_or(0, |reth| u64::from(reth.len_bytes)),
+            Operation::ReadRequest | Operation::ObjectRead => packet.reth().map_or(0, |reth| u64::from(reth.len_bytes)),
             _ => packet.payload().len() as u64,
         };
         let mtu_bytes = u64::from(rules.mtu.bytes());
@@ -147,11 +151,12 @@ impl Observer {
     }
 
     fn check_depth(&mut self, rules: &WireRules, number: u64, packet: &Packet<'_>) -> Outcome {
-        use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ReadRequest};
-        if !matches!(packet.info().operation, ReadRequest | CompareSwap | FetchAdd | AtomicWrite | Flush) {
+        use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ObjectRead, ReadRequest};
+        let operation = packet.info().operation;
+        if !matches!(operation, ReadRequest | CompareSwap | FetchAdd | AtomicWrite | Flush | ObjectRead) {
             return Ok(());
         }
-        self.asked.push_back(Asked { next: number, end: self.fresh });
+        self.asked.push_back(Asked { start: number, next: number, end: self.fresh });
         ensure!(
             "READs and atomics outstanding stay within max_rd_atomic",
             self.asked.len() <= rules.rd_atomic,
@@ -210,6 +215,7 @@ impl Observer {
                 }
                 number + 1
             }
+            Operation::Reply => self.reply_taken(number, packet),
             _ => match packet.aeth().map(|aeth| aeth.syndrome.kind()) {
                 Some(SyndromeKind::Ack { .. }) => number + 1,
                 _ => number,
@@ -220,6 +226,22 @@ impl Observer {
             self.asked.pop_front();
         }
         self.acknowledge(upto);
+    }
+
+    /// The end of the request at `number` that is answered by a reply: all of it is asked for again, from its middle, too.
+    fn end_of_reply(&self, number: u64, packet: &Packet<'_>) -> Option<u64> {
+        let asked = self.asked.iter().find(|asked| number < asked.end)?;
+        packet.info().is_extension().then_some(asked.end)
+    }
+
+    /// A packet of a reply. A short one is the last, and ends the request.
+    fn reply_taken(&mut self, number: u64, packet: &Packet<'_>) -> u64 {
+        let mtu_bytes = self.mtu_bytes;
+        let Some(asked) = self.asked.front_mut() else { return number + 1 };
+        let left = packet.reply().map_or(0, |reply| u64::from(reply.len_bytes));
+        let is_last = left <= (number + 1 - asked.start) * mtu_bytes;
+        asked.next = asked.next.max(if is_last { asked.end } else { number + 1 });
+        asked.next
     }
 
     /// A response came too early to be taken. It acknowledges what was sent before it.
@@ -251,7 +273,7 @@ fn told(number: u64, packet: &Packet<'_>) -> impl Iterator<Item = u64> {
 /// Packet numbers that a request takes.
 fn span(rules: &WireRules, packet: &Packet<'_>) -> u64 {
     match packet.reth() {
-        Some(reth) if packet.info().operation == Operation::ReadRequest => {
+        Some(reth) if matches!(packet.info().operation, Operation::ReadRequest | Operation::ObjectRead) => {
             u64::from(reth.len_bytes.div_ceil(rules.mtu.bytes()).max(1))
         }
         _ => 1,

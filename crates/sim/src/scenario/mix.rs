@@ -18,6 +18,8 @@ pub enum Kind {
     WriteImm,
     /// READ.
     Read,
+    /// READ of an object at one moment.
+    ObjectRead,
     /// Fetch and add on a word that only this queue pair uses.
     PrivateAdd,
     /// Compare and swap on such a word.
@@ -56,6 +58,7 @@ impl Mix {
             (Write, only(uc, 22)),
             (WriteImm, only(uc, 10)),
             (Read, only(rc, 20)),
+            (ObjectRead, only(rc, 8)),
             (PrivateAdd, only(rc, 5)),
             (PrivateSwap, only(rc, 5)),
             (SharedAdd, only(rc, 6)),
@@ -95,7 +98,7 @@ mod tests {
     #[test]
     fn every_kind_is_drawn_and_no_other() {
         let mut rng = Rng::new(1);
-        for (service, kinds) in [(QpType::Rc, 15), (QpType::Uc, 6), (QpType::Ud, 2)] {
+        for (service, kinds) in [(QpType::Rc, 16), (QpType::Uc, 6), (QpType::Ud, 2)] {
             let mix = Mix::all(service);
             let mut drawn = Vec::new();
             for _ in 0..2000 {

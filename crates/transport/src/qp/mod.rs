@@ -24,7 +24,7 @@ use crate::shm::write_at_once::WriteAtOnce;
 use crate::state;
 use crate::time::Time;
 use crate::wire_qp::WireQp;
-use crate::wr::{AddressVector, RecvWr, RemoteAddr, SendWr};
+use crate::wr::{AddressVector, RecvWr, RemoteAddr, SendFlags, SendWr};
 
 /// The path to the peer.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Qp {
 
     /// The number of send work requests that fit into the queue.
     pub fn send_room(&self) -> u32 {
-        self.core.caps.max_send_wr.saturating_sub(self.core.sq.len() as u32)
+        self.core.caps.max_send_wr.saturating_sub(self.core.sq.posted() as u32)
     }
 
     /// Whether its own receive queue has a WQE. Always true with a shared receive queue.
@@ -198,8 +198,41 @@ impl Qp {
             QpType::Ud => u32::MAX,
             _ => self.core.mtu(),
         };
+        if wr.op.is_extension() && is_supported {
+            return self.push_extension(wr, mtu);
+        }
         self.core.sq.push(wr, mtu);
         Ok(())
+    }
+
+    /// Appends a request of Longarm's own. While nothing has told whether the peer knows it, and nothing under way will,
+    /// a READ of no bytes goes before it, which every peer answers.
+    #[cold]
+    fn push_extension(&mut self, wr: SendWr, mtu: u32) -> Result<(), PostError> {
+        if let QpPath::Wire(WireQp::Rc(rc)) = &self.path {
+            match rc.peer_extends() {
+                Some(true) => {}
+                Some(false) => return Err(PostError::PeerLacksExtension),
+                None if !self.needs_inquiry() => {}
+                None => self.core.sq.push_inquiry(mtu),
+            }
+        }
+        self.core.sq.push(SendWr { flags: wr.flags | SendFlags::EXTENSION, ..wr }, mtu);
+        Ok(())
+    }
+
+    /// Whether a request of Longarm's own that is posted now takes one PSN more: a READ of no bytes goes before it.
+    pub fn needs_inquiry(&self) -> bool {
+        self.peer_extends().is_none() && !self.core.sq.has_packets()
+    }
+
+    /// Whether the peer carries out requests of Longarm's own (docs/extensions.md). `None`: no answer of it has told yet.
+    pub fn peer_extends(&self) -> Option<bool> {
+        match &self.path {
+            QpPath::Wire(WireQp::Rc(rc)) if self.core.qp_type == QpType::Rc => rc.peer_extends(),
+            QpPath::Shm(_) => Some(self.core.qp_type == QpType::Rc),
+            QpPath::Wire(_) => Some(false),
+        }
     }
 
     /// Executes a WRITE of bytes that no key of ours names, if that is possible at once: the peer is on this host, its

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use wire::Psn;
+use wire::{Psn, RKey};
 
-use crate::wr::{Payload, SendFlags, SendOp, SendWr, UdDestination};
+use crate::wr::{Payload, RemoteAddr, SendFlags, SendOp, SendWr, UdDestination};
 
 /// Cost in the window of a packet beyond its payload: what a socket buffer keeps for it.
 pub(crate) const PACKET_OVERHEAD_BYTES: u64 = 128;
@@ -33,6 +33,8 @@ pub(crate) struct SendWqe {
     pub(crate) executed: bool,
     /// WRITEs only: every packet is a WRITE of its own.
     pub(crate) as_single_writes: bool,
+    /// The queue pair's own request, to learn about the peer. It has no completion.
+    pub(crate) is_inquiry: bool,
 }
 
 impl SendWqe {
@@ -57,6 +59,8 @@ pub(crate) struct SendQueue {
     next_psn: Psn,
     cost: u64,
     recvs_used: u64,
+    /// The queue pair's own requests among them: they take no place.
+    inquiries: usize,
 }
 
 impl SendQueue {
@@ -84,6 +88,7 @@ impl SendQueue {
             xrc_srq: wr.xrc_srq.unwrap_or(0),
             executed: false,
             as_single_writes: false,
+            is_inquiry: false,
         });
         debug_assert!(packets <= 1 << 23, "the PSNs of one request are comparable");
         self.next_psn = self.next_psn.add(packets);
@@ -99,8 +104,18 @@ impl SendQueue {
         self.wqes.len()
     }
 
+    /// Work requests of the program.
+    pub(crate) fn posted(&self) -> usize {
+        self.wqes.len() - self.inquiries
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.wqes.is_empty()
+    }
+
+    /// Whether a request of it has packets: an answer will come.
+    pub(crate) fn has_packets(&self) -> bool {
+        self.wqes.iter().any(|wqe| !wqe.op.is_local())
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&SendWqe> {
@@ -115,14 +130,31 @@ impl SendQueue {
         self.wqes.front()
     }
 
+    #[inline]
+    pub(crate) fn head_mut(&mut self) -> Option<&mut SendWqe> {
+        self.wqes.front_mut()
+    }
+
+    /// Appends a READ of no bytes: its answer tells whether the peer knows Longarm's extensions.
+    pub(crate) fn push_inquiry(&mut self, mtu: u32) {
+        let nowhere = RemoteAddr { addr: 0, rkey: RKey(0) };
+        let (op, flags, payload) = (SendOp::Read(nowhere), SendFlags::empty(), Payload::empty());
+        self.push(SendWr { wr_id: 0, op, flags, payload, datagram: None, xrc_srq: None }, mtu);
+        if let Some(wqe) = self.wqes.back_mut() {
+            wqe.is_inquiry = true;
+            self.inquiries += 1;
+        }
+    }
+
     /// Removes the oldest in place, of any kind.
     #[inline]
     pub(crate) fn drop_head(&mut self) {
-        drop(self.wqes.pop_front());
+        drop(self.pop());
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<SendWqe> {
-        self.wqes.pop_front()
+        self.wqes.pop_front().inspect(|wqe| self.inquiries -= usize::from(wqe.is_inquiry))
     }
 
     /// The number of receive WQEs of the peer that are used up when everything before `una`,

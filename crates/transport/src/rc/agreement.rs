@@ -129,6 +129,8 @@ pub(super) struct RequesterAgreement {
     pub(super) peer_delays_acks: bool,
     /// The peer takes requests that carry an ACK.
     pub(super) peer_takes_piggybacks: bool,
+    /// The peer's latest answer told whether it carries out requests of Longarm's own.
+    told_extends: Option<bool>,
 }
 
 impl RequesterAgreement {
@@ -154,7 +156,19 @@ impl RequesterAgreement {
         let is_made = self.is_made();
         self.peer_delays_acks = is_made;
         self.peer_takes_piggybacks = is_made && bth.ack_req && may_piggyback;
+        if bth.mark != Mark::NONE && kind != AnswerKind::Ghost {
+            self.told_extends = Some(bth.solicited);
+        }
         Ok(())
+    }
+
+    /// Whether the peer carries out requests of Longarm's own. Beside a mark the solicited event bit of its answers says so:
+    /// in a response it has no other meaning. A peer without marks does not. `None`: no answer has told yet.
+    pub(super) fn peer_extends(&self) -> Option<bool> {
+        match self.told_extends {
+            None if self.mark == Mark::NONE => Some(false),
+            told => told,
+        }
     }
 
     #[inline]

@@ -33,6 +33,7 @@ impl RcRequester {
         match packet.info().operation {
             Operation::ReadResponse | Operation::AtomicAcknowledge => self.handle_data(core, packet, now, host),
             Operation::SelectiveAcknowledge => self.handle_selective(core, packet, now, host),
+            Operation::Reply => self.handle_reply(core, packet, now, host),
             _ => self.handle_acknowledge(core, packet, now, host),
         }
     }
@@ -157,7 +158,7 @@ impl RcRequester {
         self.window.una
     }
 
-    fn move_una(&mut self, core: &mut QpCore, to: Psn, now: Time, host: &mut impl Host) {
+    pub(super) fn move_una(&mut self, core: &mut QpCore, to: Psn, now: Time, host: &mut impl Host) {
         let packets = to.distance(self.window.una) as u64;
         self.window.una = to;
         self.window.congestion.on_acked(packets * u64::from(core.mtu()));
@@ -265,7 +266,7 @@ impl RcRequester {
 
     /// Takes a response with data at its PSN. Requests before it are acknowledged by it.
     /// Tells whether it is the one that is due.
-    fn acknowledge_before(
+    pub(super) fn acknowledge_before(
         &mut self,
         core: &mut QpCore,
         psn: Psn,
@@ -310,7 +311,7 @@ impl RcRequester {
     }
 
     /// A response that fits no request ends the connection (9.9.2, bad response).
-    fn bad_response(&mut self) -> DropReason {
+    pub(super) fn bad_response(&mut self) -> DropReason {
         self.failure = Some(QpFailure::SendQueue(Reason::BadResponse));
         DropReason::BadResponse
     }
@@ -330,14 +331,20 @@ fn fits_request(core: &QpCore, head: &SendWqe, operation: Operation, offset: u64
     }
 }
 
-fn check_ack_syndrome(aeth: Option<Aeth>) -> Result<(), DropReason> {
+pub(super) fn check_ack_syndrome(aeth: Option<Aeth>) -> Result<(), DropReason> {
     match aeth.map(|aeth| aeth.syndrome.kind()) {
         None | Some(SyndromeKind::Ack { .. }) => Ok(()),
         Some(_) => Err(DropReason::ReservedSyndrome),
     }
 }
 
-fn store(core: &QpCore, wqe: &SendWqe, offset: u64, data: &[u8], host: &impl Host) -> Result<(), MemoryError> {
+pub(super) fn store(
+    core: &QpCore,
+    wqe: &SendWqe,
+    offset: u64,
+    data: &[u8],
+    host: &impl Host,
+) -> Result<(), MemoryError> {
     match &wqe.payload {
         _ if data.is_empty() => Ok(()),
         Payload::Sgl(sgl) => host.memory().scatter(core.pd, sgl, offset, data),

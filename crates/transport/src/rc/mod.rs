@@ -24,6 +24,7 @@ mod reads;
 mod recovery;
 mod refusal;
 mod reorder;
+mod replies;
 mod request;
 mod request_target;
 mod requester;
@@ -120,7 +121,9 @@ impl RcQp {
             Operation::Cnp => self.handle_cnp(core, packet, now),
             _ if info.is_response() => self.handle_response(core, packet, now, host),
             _ if core.qp_type == QpType::XrcSend => Err(DropReason::WrongService),
-            _ if info.service == TransportService::Own => self.handle_piggybacked(core, packet, now, host),
+            _ if info.service == TransportService::Own && !info.is_extension() => {
+                self.handle_piggybacked(core, packet, now, host)
+            }
             _ => {
                 let outcome = self.handle_request(core, packet, host);
                 self.responder.note_time(now);
@@ -253,6 +256,11 @@ impl RcQp {
             Some(_) => self.responder.has_urgent() && !self.responder.sends_data(),
             None => self.responder.has_urgent() || self.requester.wants_transmit(core),
         }
+    }
+
+    /// Whether the peer carries out requests of Longarm's own. `None`: no answer has told yet.
+    pub(crate) fn peer_extends(&self) -> Option<bool> {
+        self.requester.peer_extends()
     }
 
     /// Holds requests that were never sent, or releases them.

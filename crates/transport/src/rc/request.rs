@@ -1,6 +1,6 @@
 //! One request packet from its WQE.
 
-use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Mark, Opcode, Psn, Reth, XrcEth};
+use wire::{AtomicEth, Bth, Feth, Ieth, ImmDt, Mark, ObjectEth, Opcode, Psn, Reth, XrcEth};
 
 use crate::host::Host;
 use crate::memory::{AtomicOp, MemoryError};
@@ -70,6 +70,10 @@ fn push_headers(builder: &mut PacketBuilder<'_>, wqe: &SendWqe, offset: u64, par
         SendOp::Write(to) if wqe.as_single_writes => builder.push(reth(to, offset, part_bytes).encode()),
         SendOp::Write(to) | SendOp::WriteImm(to, _) if first => builder.push(reth(to, 0, wqe.len_bytes).encode()),
         SendOp::Read(from) => builder.push(reth(from, offset, part_bytes).encode()),
+        SendOp::ObjectRead(from, lock_mask) => {
+            builder.push(reth(from, 0, wqe.len_bytes).encode());
+            builder.push(ObjectEth { lock_mask }.encode());
+        }
         SendOp::Atomic(at, op) => builder.push(atomic_eth(at, op).encode()),
         SendOp::AtomicWrite(to) => builder.push(reth(to, 0, wqe.len_bytes).encode()),
         SendOp::Flush { remote, len_bytes, placement, level } => {
@@ -119,6 +123,7 @@ fn opcode(op: &SendOp, first: bool, last: bool) -> Opcode {
         SendOp::Write(_) => pick(O::RC_WRITE_ONLY, O::RC_WRITE_FIRST, O::RC_WRITE_MIDDLE, O::RC_WRITE_LAST),
         SendOp::WriteImm(..) => pick(O::RC_WRITE_ONLY_IMM, O::RC_WRITE_FIRST, O::RC_WRITE_MIDDLE, O::RC_WRITE_LAST_IMM),
         SendOp::Read(_) => O::RC_READ_REQUEST,
+        SendOp::ObjectRead(..) => O::OBJECT_READ,
         SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => O::RC_COMPARE_SWAP,
         SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => O::RC_FETCH_ADD,
         SendOp::AtomicWrite(_) => O::RC_ATOMIC_WRITE,

@@ -7,6 +7,7 @@
 //!
 //! The [`SendWindow`] has the cursor and says what may leave; [`LossRecovery`] says when to send again.
 
+pub(super) mod extension;
 mod retransmit;
 
 use wire::{Cookie, Piggyback, Psn};
@@ -198,7 +199,10 @@ impl RcRequester {
             self.choose_segmentation(core);
         }
         let wqe = core.sq.get(cursor.wqe)?;
-        let step = if matches!(wqe.op, SendOp::Read(_)) { self.window.read_part(core, wqe) } else { 1 };
+        if wqe.flags.contains(SendFlags::EXTENSION) && !self.admit_extension() {
+            return None;
+        }
+        let step = self.window.answer_part(core, wqe);
         let is_last_now = self.window.ends_burst(core, wqe);
         let is_end = cursor.packet + step == wqe.packets;
         let ack_req = is_end && self.wants_answer(core, wqe) || self.window.is_answer_due(core, is_last_now);
@@ -302,8 +306,7 @@ impl RcRequester {
             QpState::Sqd => begun && !wqe.op.is_local(),
             _ => false,
         };
-        let fenced =
-            wqe.flags.contains(SendFlags::FENCE) && self.window.cursor.packet == 0 && !self.window.reads.is_empty();
+        let fenced = wqe.flags.intersects(SendFlags::FENCE | SendFlags::EXTENSION) && self.is_fenced(wqe);
         state_allows && !fenced && self.blocked.is_none() && !self.recovery.timers.waits_for_receiver()
     }
 

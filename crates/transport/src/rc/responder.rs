@@ -11,6 +11,7 @@
 mod duplicates;
 mod out_of_order;
 mod reads_atomics;
+mod replies;
 mod write;
 
 use std::collections::VecDeque;
@@ -30,6 +31,7 @@ use crate::rc::credits::AdvertisedCredits;
 use crate::rc::delayed_ack::DelayedAck;
 use crate::rc::refusal::{RcRefusal, RefusalEffect, recv_status};
 use crate::rc::reorder::Reorder;
+use crate::rc::replies::KeptReplies;
 use crate::rc::request_target::{RequestTarget, check_packet_length, with_notice};
 use crate::rc::response::{PiggybackAck, Response, Responses};
 use crate::rc::response_packets::ResponseContext;
@@ -57,6 +59,8 @@ pub(crate) struct RcResponder {
     responses: Responses,
     /// Results of the latest atomics, for duplicates.
     atomics: VecDeque<(Psn, u64)>,
+    /// The latest replies, for duplicates.
+    replies: KeptReplies,
     /// A NAK was sent for the expected PSN: the highest PSN seen since.
     ahead: Option<Psn>,
     /// Packets that came before their turn.
@@ -189,6 +193,7 @@ impl RcResponder {
             Operation::CompareSwap | Operation::FetchAdd => return self.execute_atomic(core, packet, host),
             Operation::AtomicWrite => return self.execute_atomic_write(core, packet, host),
             Operation::Flush => return self.execute_flush(core, packet, host),
+            Operation::ObjectRead => return self.execute_extension(core, packet, host),
             _ => return Err(RcRefusal::Invalid("an opcode that is not a request")),
         }
         let ends = packet.info().ends_message();
@@ -283,10 +288,12 @@ impl RcResponder {
             syndrome,
             mark: self.agreement.answer_mark(),
             piggyback: self.agreement.peer_understands() && core.tuning.piggyback && !core.is_xrc(),
+            extends: self.agreement.peer_understands() && core.tuning.extensions && !core.is_xrc(),
             untold_cookie: self.agreement.untold_cookie(),
             own: self.agreement.own().unwrap_or_default(),
             reorder: self.reorder.as_deref(),
             expected: self.expected,
+            replies: &self.replies,
         };
         match self.responses.build(core, &note, out, host)? {
             Ok(len_bytes) => {

@@ -10,7 +10,7 @@ use wire::{Aeth, Cookie, NakCode, Piggyback, Psn, RKey, Syndrome};
 use crate::host::Host;
 use crate::memory::{MemoryError, PdId};
 use crate::qp_core::QpCore;
-use crate::rc::response_packets::{ResponseContext, acknowledge, atomic, missing, read_packet};
+use crate::rc::response_packets::{ResponseContext, acknowledge, atomic, missing, read_packet, reply_packet};
 
 /// A READ request whose response is being sent.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,20 @@ pub(super) struct ReadJob {
     /// No packet has left yet.
     pub(super) fresh: bool,
     /// It was answered in whole before: the peer may have the answer.
+    pub(super) repeated: bool,
+}
+
+/// A reply that is being sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReplyJob {
+    /// PSN of its next packet.
+    pub(super) psn: Psn,
+    /// The PSN after the last.
+    pub(super) end: Psn,
+    /// PSN of its first packet: its bytes are kept under it.
+    pub(super) start: Psn,
+    pub(super) msn: u32,
+    /// It left in whole before.
     pub(super) repeated: bool,
 }
 
@@ -62,6 +76,7 @@ pub(super) enum Response {
         repeated: bool,
     },
     Read(ReadJob),
+    Reply(ReplyJob),
 }
 
 impl Response {
@@ -73,6 +88,7 @@ impl Response {
             | Response::Missing { psn, .. }
             | Response::Atomic { psn, .. } => *psn,
             Response::Read(job) => job.psn,
+            Response::Reply(job) => job.psn,
         }
     }
 
@@ -85,6 +101,7 @@ impl Response {
         match self {
             Response::Read(job) => Some(&mut job.repeated),
             Response::Atomic { repeated, .. } => Some(repeated),
+            Response::Reply(job) => Some(&mut job.repeated),
             _ => None,
         }
     }
@@ -94,6 +111,7 @@ impl Response {
         match self {
             Response::Atomic { psn, .. } => !psn.before(start) && psn.before(end),
             Response::Read(job) => start.before(job.end) && job.psn.before(end),
+            Response::Reply(job) => start.before(job.end) && job.psn.before(end),
             _ => false,
         }
     }
@@ -147,7 +165,7 @@ impl Responses {
 
     /// Whether the next one carries the data of a READ.
     pub(super) fn sends_data(&self) -> bool {
-        matches!(self.queue.front(), Some(Response::Read(_)))
+        matches!(self.queue.front(), Some(Response::Read(_) | Response::Reply(_)))
     }
 
     /// READs and atomics whose response has never left in whole.
@@ -260,6 +278,15 @@ impl Responses {
                 }
                 Ok(len_bytes) if job.psn != job.end => return Some(Ok(len_bytes)),
                 Ok(len_bytes) => len_bytes,
+            },
+            Response::Reply(job) => match reply_packet(core, job, note, out) {
+                // Newer replies have taken its place: the peer has had it.
+                None => {
+                    self.pop_front();
+                    return self.build(core, note, out, host);
+                }
+                Some(len_bytes) if job.psn != job.end => return Some(Ok(len_bytes)),
+                Some(len_bytes) => len_bytes,
             },
         };
         self.pop_front();

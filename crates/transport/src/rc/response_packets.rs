@@ -1,13 +1,14 @@
 //! The packets that carry responses.
 
-use wire::{Aeth, AtomicAckEth, Bth, Cookie, Mark, NakCode, Opcode, Psn, Sack, Syndrome};
+use wire::{Aeth, AtomicAckEth, Bth, Cookie, Mark, NakCode, Opcode, Psn, ReplyEth, Sack, Syndrome};
 
 use crate::host::Host;
 use crate::memory::{Accessor, Memory, MemoryError};
 use crate::packet::PacketBuilder;
 use crate::qp_core::QpCore;
 use crate::rc::reorder::Reorder;
-use crate::rc::response::ReadJob;
+use crate::rc::replies::KeptReplies;
+use crate::rc::response::{ReadJob, ReplyJob};
 
 /// The fields that every response carries beside its own.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct ResponseContext<'a> {
     pub(super) mark: Mark,
     /// The peer may send requests that carry ACKs.
     pub(super) piggyback: bool,
+    /// The peer may send requests of Longarm's own.
+    pub(super) extends: bool,
     /// The cookie, if ACKs tell it.
     pub(super) untold_cookie: Option<Cookie>,
     /// The cookie.
@@ -26,11 +29,13 @@ pub(super) struct ResponseContext<'a> {
     pub(super) reorder: Option<&'a Reorder>,
     /// The next PSN in sequence.
     pub(super) expected: Psn,
+    /// The bytes of replies.
+    pub(super) replies: &'a KeptReplies,
 }
 
 impl ResponseContext<'_> {
     fn bth(&self, core: &QpCore, opcode: Opcode, psn: Psn) -> Bth {
-        Bth { psn, mark: self.mark, ack_req: self.piggyback, ..core.bth(opcode) }
+        Bth { psn, mark: self.mark, ack_req: self.piggyback, solicited: self.extends, ..core.bth(opcode) }
     }
 
     fn sack(&self, psn: Psn) -> Sack {
@@ -144,4 +149,22 @@ pub(super) fn read_packet(
         ..*job
     };
     Ok(builder.finish())
+}
+
+/// The next packet of a reply; moves the job on. `None`: its bytes are no longer kept.
+pub(super) fn reply_packet(
+    core: &QpCore,
+    job: &mut ReplyJob,
+    note: &ResponseContext<'_>,
+    out: &mut [u8],
+) -> Option<usize> {
+    let bytes = &note.replies.at(job.start)?.bytes;
+    let offset = job.psn.distance(job.start).max(0) as usize * core.mtu() as usize;
+    let rest = bytes.get(offset..)?;
+    let part = &rest[..rest.len().min(core.mtu() as usize)];
+    let mut builder = own(core, note, Opcode::REPLY, job.psn, note.syndrome, job.msn, out);
+    builder.push(ReplyEth { len_bytes: bytes.len() as u32 }.encode());
+    builder.room(part.len()).copy_from_slice(part);
+    job.psn = job.psn.next();
+    Some(builder.finish())
 }

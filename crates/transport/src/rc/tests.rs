@@ -7,6 +7,7 @@ mod flow;
 mod groups;
 mod loss;
 mod mtu;
+mod objects;
 mod piggyback;
 mod placement;
 mod repeats;

@@ -246,14 +246,24 @@ impl SendWindow {
 
     /// Bytes of the window that the next step needs: a packet, or a worthwhile part of a READ.
     fn needed_room(&self, core: &QpCore, wqe: &SendWqe) -> u64 {
-        let packets = if matches!(wqe.op, SendOp::Read(_)) { self.read_part(core, wqe) } else { 1 };
+        let packets = self.answer_part(core, wqe);
         let bytes = (u64::from(packets) * u64::from(core.mtu())).min(u64::from(wqe.len_bytes));
         bytes + u64::from(packets) * PACKET_OVERHEAD_BYTES
     }
 
+    /// PSNs that the packet at the cursor takes.
+    #[inline]
+    pub(super) fn answer_part(&self, core: &QpCore, wqe: &SendWqe) -> u32 {
+        match wqe.op {
+            SendOp::Read(_) => self.read_part(core, wqe),
+            _ if wqe.op.is_extension() => wqe.packets - self.cursor.packet,
+            _ => 1,
+        }
+    }
+
     /// Response packets that one READ request asks for: what is left, or half a window; what was asked
     /// for before, up to the end of that part, if it fits the window.
-    pub(super) fn read_part(&self, core: &QpCore, wqe: &SendWqe) -> u32 {
+    fn read_part(&self, core: &QpCore, wqe: &SendWqe) -> u32 {
         let packet_bytes = u64::from(core.mtu()) + PACKET_OVERHEAD_BYTES;
         let depth = u64::from(core.attr.max_rd_atomic.clamp(1, 2));
         let part = match self.part_again(core, self.next) {

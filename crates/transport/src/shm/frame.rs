@@ -34,6 +34,8 @@ pub enum FrameKind {
     Refused = 6,
     /// A whole packet, for a UD queue pair. Nobody answers it.
     Datagram = 7,
+    /// A READ of an object at one moment that the peer executes. The body is the address and the mask of the lock.
+    ObjectRead = 8,
     /// Every request before `ack` was executed.
     Ack = 16,
     /// No receive WQE for `request`; `code` is the timer (table 45).
@@ -48,11 +50,13 @@ pub enum FrameKind {
     Result = 21,
     /// The lent memory of `request` cannot be reached from here: send copies.
     SendCopies = 22,
+    /// The reply to a request of Longarm's own, in whole.
+    Reply = 23,
 }
 
 impl FrameKind {
     fn from_byte(byte: u8) -> Option<FrameKind> {
-        const ALL: [FrameKind; 14] = [
+        const ALL: [FrameKind; 16] = [
             FrameKind::Send,
             FrameKind::Write,
             FrameKind::Notice,
@@ -60,6 +64,7 @@ impl FrameKind {
             FrameKind::RemoteOp,
             FrameKind::Refused,
             FrameKind::Datagram,
+            FrameKind::ObjectRead,
             FrameKind::Ack,
             FrameKind::RnrNak,
             FrameKind::Nak,
@@ -67,6 +72,7 @@ impl FrameKind {
             FrameKind::Data,
             FrameKind::Result,
             FrameKind::SendCopies,
+            FrameKind::Reply,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }

@@ -30,10 +30,20 @@ pub(super) fn execute<H: Host>(core: &mut QpCore, wr: &SendWr, host: &mut H) -> 
     if to_peer.is_recorded() {
         return InlineOutcome::NotExecuted;
     }
+    let mut len_bytes = wr.payload.len_bytes() as u32;
     let done = match (&wr.op, &wr.payload) {
         (SendOp::Write(remote), payload) => to_peer.write(host.memory(), core.pd, payload, *remote).is_ok(),
         (SendOp::Read(remote), Payload::Sgl(sgl)) => {
-            to_peer.read(host.memory(), core.pd, sgl, wr.payload.len_bytes() as u32, *remote).is_ok()
+            to_peer.read(host.memory(), core.pd, sgl, len_bytes, *remote).is_ok()
+        }
+        (SendOp::ObjectRead(remote, lock_mask), Payload::Sgl(sgl)) => {
+            match to_peer.read_object(host.memory(), core.pd, sgl, len_bytes, *remote, *lock_mask) {
+                Err(_) => false,
+                Ok(result_bytes) => {
+                    len_bytes = result_bytes;
+                    true
+                }
+            }
         }
         (SendOp::Atomic(remote, op), Payload::Sgl(sgl)) => {
             match to_peer.remote_op(host.memory(), &RemoteOp::Atomic(remote.addr, *op), remote.rkey) {
@@ -49,13 +59,12 @@ pub(super) fn execute<H: Host>(core: &mut QpCore, wr: &SendWr, host: &mut H) -> 
     if !done {
         return InlineOutcome::NotExecuted;
     }
-    note_done(core, wr, host);
+    note_done(core, wr, len_bytes, host);
     InlineOutcome::Done
 }
 
 #[inline]
-fn note_done(core: &mut QpCore, wr: &SendWr, host: &mut impl Host) {
-    let len_bytes = wr.payload.len_bytes() as u32;
+fn note_done(core: &mut QpCore, wr: &SendWr, len_bytes: u32, host: &mut impl Host) {
     core.counters.tx_packets += 1;
     if matches!(wr.op, SendOp::Write(_)) {
         core.counters.tx_bytes += u64::from(len_bytes);

@@ -96,6 +96,7 @@ impl ShmQp {
         let outcome = match head.kind {
             FrameKind::Data => self.requester.handle_data(core, head, body, host),
             FrameKind::Result => self.requester.handle_result(core, head, body, host),
+            FrameKind::Reply => self.requester.handle_reply(core, head, body, host),
             _ => self.requester.handle_nak(core, head, host),
         };
         self.note_drained(core, host);

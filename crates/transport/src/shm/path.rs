@@ -133,6 +133,21 @@ pub trait ShmPath {
         from: RemoteAddr,
     ) -> Result<(), ShmError>;
 
+    /// Executes a READ of an object at one moment into a list of ours. Returns the length of the result: as
+    /// [`Memory::remote_read_object`](crate::Memory::remote_read_object) does.
+    ///
+    /// # Errors
+    /// See [`ShmError`].
+    fn read_object(
+        &self,
+        memory: &Self::Memory,
+        pd: PdId,
+        sgl: &[Sge],
+        len_bytes: u32,
+        from: RemoteAddr,
+        lock_mask: u64,
+    ) -> Result<u32, ShmError>;
+
     /// Executes an atomic, ATOMIC WRITE or FLUSH. Returns the old value, if it is an atomic.
     ///
     /// # Errors
@@ -201,6 +216,10 @@ impl<M: ?Sized> ShmPath for NoShmPath<M> {
     }
 
     fn read(&self, _: &M, _: PdId, _: &[Sge], _: u32, _: RemoteAddr) -> Result<(), ShmError> {
+        Err(ShmError::PeerDead)
+    }
+
+    fn read_object(&self, _: &M, _: PdId, _: &[Sge], _: u32, _: RemoteAddr, _: u64) -> Result<u32, ShmError> {
         Err(ShmError::PeerDead)
     }
 

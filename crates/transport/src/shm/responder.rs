@@ -2,6 +2,7 @@
 //! (`rc::responder`), without PSNs and packet lengths.
 
 mod answers;
+mod extension;
 mod refusals;
 mod requests;
 
@@ -89,6 +90,8 @@ pub(crate) struct ShmResponder {
     reading: Option<ReadInProgress>,
     /// A NAK, or the result of a remote operation, with its body.
     answer: Option<(FrameHead, [u8; 8])>,
+    /// The reply to a request of Longarm's own.
+    reply: Option<(FrameHead, Vec<u8>)>,
     failure: Option<QpFailure>,
 }
 
@@ -126,12 +129,12 @@ impl ShmResponder {
 
     /// Whether a NAK waits to leave.
     pub(crate) fn has_answer(&self) -> bool {
-        self.answer.is_some()
+        self.answer.is_some() || self.reply.is_some()
     }
 
     /// Whether something has to leave that must not wait.
     pub(crate) fn has_urgent(&self) -> bool {
-        self.answer.is_some() || self.reading.is_some() || self.expected.wrapping_sub(self.acked) >= ACK_INTERVAL
+        self.has_answer() || self.reading.is_some() || self.expected.wrapping_sub(self.acked) >= ACK_INTERVAL
     }
 
     #[inline]
@@ -209,11 +212,12 @@ impl ShmResponder {
             (FrameKind::Send, _) if begins => self.execute_send(core, head, body, host),
             (FrameKind::Write, _) if begins => self.execute_write(core, head, body, host),
             (FrameKind::Notice, _) if begins => self.execute_notice(core, head, host),
-            (FrameKind::Read | FrameKind::RemoteOp, _) if core.qp_type == QpType::Uc => {
+            (FrameKind::Read | FrameKind::RemoteOp | FrameKind::ObjectRead, _) if core.qp_type == QpType::Uc => {
                 Err(ShmRefusal::Invalid("a request that UC does not have"))
             }
             (FrameKind::Read, _) if begins => self.execute_read(core, head, body, host),
             (FrameKind::RemoteOp, _) if begins => self.execute_remote_op(core, head, body, host),
+            (FrameKind::ObjectRead, _) if begins => self.execute_object_read(core, head, body, host),
             _ => Err(ShmRefusal::Invalid("frames out of order")),
         }
     }

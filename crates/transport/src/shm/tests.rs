@@ -2,6 +2,7 @@
 
 mod errors;
 mod flow;
+mod objects;
 mod packets;
 mod random;
 mod unreliable;

@@ -7,7 +7,7 @@ use wire::{FlushLevel, FlushPlacement};
 
 use crate::attr::{QpState, QpType};
 use crate::error::PostError;
-use crate::limits::MAX_MESSAGE_BYTES;
+use crate::limits::{MAX_MESSAGE_BYTES, OBJECT_BYTES};
 use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
@@ -78,6 +78,7 @@ fn serves(service: QpType, op: &SendOp) -> bool {
         SendOp::LocalInvalidate(_) | SendOp::Bind(_) => service != QpType::Ud,
         SendOp::SendInvalidate(_) | SendOp::Read(_) | SendOp::Atomic(..) => service.is_reliable(),
         SendOp::AtomicWrite(_) | SendOp::Flush { .. } => service.is_reliable(),
+        SendOp::ObjectRead(..) => service == QpType::Rc,
     }
 }
 
@@ -89,6 +90,7 @@ fn name(op: &SendOp) -> &'static str {
         SendOp::Write(_) => "WRITE",
         SendOp::WriteImm(..) => "WRITE with immediate",
         SendOp::Read(_) => "READ",
+        SendOp::ObjectRead(..) => "READ of an object",
         SendOp::Atomic(..) => "atomics",
         SendOp::AtomicWrite(_) => "ATOMIC WRITE",
         SendOp::Flush { .. } => "FLUSH",
@@ -145,6 +147,7 @@ fn check_length(wr: &SendWr) -> Result<(), PostError> {
     match wr.op {
         SendOp::Atomic(..) | SendOp::AtomicWrite(_) if len_bytes != 8 => return Err(PostError::AtomicLength),
         SendOp::Flush { placement, level, .. } => check_flush(placement, level, len_bytes)?,
+        SendOp::ObjectRead(..) if !is_object_length(len_bytes) => return Err(PostError::ObjectLength),
         _ => {}
     }
     if len_bytes > MAX_MESSAGE_BYTES {
@@ -158,11 +161,15 @@ fn check_flush(placement: FlushPlacement, level: FlushLevel, len_bytes: u64) -> 
     if known && !placement.is_empty() && len_bytes == 0 { Ok(()) } else { Err(PostError::Flush) }
 }
 
+fn is_object_length(len_bytes: u64) -> bool {
+    u32::try_from(len_bytes).is_ok_and(|len_bytes| OBJECT_BYTES.contains(&len_bytes))
+}
+
 fn check_read_depth(core: &QpCore, op: &SendOp) -> Result<(), PostError> {
     if op.is_read_or_atomic() && core.attr.max_rd_atomic == 0 { Err(PostError::NoReadDepth) } else { Ok(()) }
 }
 
 fn check_room(core: &QpCore) -> Result<(), PostError> {
     let capacity = core.caps.max_send_wr;
-    if core.sq.len() >= capacity as usize { Err(PostError::QueueFull { capacity }) } else { Ok(()) }
+    if core.sq.posted() >= capacity as usize { Err(PostError::QueueFull { capacity }) } else { Ok(()) }
 }

@@ -61,6 +61,8 @@ type Place = (usize, usize);
 pub(crate) struct TestMemory {
     regions: RefCell<Vec<Region>>,
     windows: RefCell<Vec<Window>>,
+    /// READs of objects that were carried out.
+    pub(crate) object_reads: core::cell::Cell<usize>,
 }
 
 impl TestMemory {
@@ -257,6 +259,23 @@ impl Memory for TestMemory {
         let (index, start) = self.remote(who, rkey, addr, out.len() as u64, Access::REMOTE_READ)?;
         out.copy_from_slice(&self.regions.borrow()[index].bytes[start..start + out.len()]);
         Ok(())
+    }
+
+    fn remote_read_object(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        addr: u64,
+        lock_mask: u64,
+        out: &mut [u8],
+    ) -> Result<usize, MemoryError> {
+        if !addr.is_multiple_of(8) {
+            return Err(MemoryError::Misaligned);
+        }
+        self.object_reads.set(self.object_reads.get() + 1);
+        self.remote_read(who, rkey, addr, out)?;
+        let word = u64::from_ne_bytes(out[..8].try_into().expect("eight bytes"));
+        Ok(if word & lock_mask == 0 { out.len() } else { 8 })
     }
 
     fn remote_atomic(&self, who: Accessor, rkey: RKey, addr: u64, op: AtomicOp) -> Result<u64, MemoryError> {

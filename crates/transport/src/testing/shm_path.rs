@@ -214,6 +214,27 @@ impl ShmPath for TestPath {
         memory.scatter(pd, sgl, 0, &bytes).map_err(ShmError::Local)
     }
 
+    fn read_object(
+        &self,
+        memory: &TestMemory,
+        pd: PdId,
+        sgl: &[Sge],
+        len_bytes: u32,
+        from: RemoteAddr,
+        lock_mask: u64,
+    ) -> Result<u32, ShmError> {
+        let (who, theirs) = self.peer(Access::REMOTE_READ)?;
+        self.reach()?;
+        let mut bytes = vec![0; len_bytes as usize];
+        let read = theirs.remote_read_object(who, from.rkey, from.addr, lock_mask, &mut bytes);
+        let len = read.map_err(|error| match error {
+            MemoryError::Misaligned => ShmError::NeedsFrame,
+            other => ShmError::Remote(other),
+        })?;
+        memory.scatter(pd, sgl, 0, &bytes[..len]).map_err(ShmError::Local)?;
+        Ok(len as u32)
+    }
+
     fn remote_op(&self, _: &TestMemory, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
         let (who, theirs) = self.peer(remote_op.access())?;
         self.reach()?;

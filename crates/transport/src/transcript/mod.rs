@@ -134,7 +134,7 @@ impl Transcript {
 /// The request number up to which a frame acknowledges. Data and results acknowledge their own request by
 /// themselves.
 fn acknowledged(head: &FrameHead) -> u32 {
-    if matches!(head.kind, FrameKind::Data | FrameKind::Result) { head.request } else { head.ack }
+    if matches!(head.kind, FrameKind::Data | FrameKind::Result | FrameKind::Reply) { head.request } else { head.ack }
 }
 
 fn ours_of<'a>(ours: &'a mut Option<RequestStream>, ends: &CapturedConnection) -> &'a mut RequestStream {

@@ -17,6 +17,8 @@ pub(super) enum ExpectedResponse {
     Value,
     /// A READ response of no bytes (Annex A19).
     Empty,
+    /// A reply, to a request of Longarm's own, of at most this many bytes.
+    Reply(u32),
 }
 
 /// A request that is not answered yet.

@@ -1,6 +1,6 @@
 //! The requests in one direction of a connection, and their answers.
 
-use wire::{Aeth, AtomicAckEth, Bth, Extensions, Opcode, Psn, Qpn, RKey, Syndrome};
+use wire::{Aeth, AtomicAckEth, Bth, Extensions, Opcode, Psn, Qpn, RKey, ReplyEth, Syndrome};
 
 use super::connection::CapturedConnection;
 use super::packet_writer::{PacketRole, PacketWriter, RoleSink};
@@ -69,6 +69,11 @@ impl RequestStream {
                 let Some(remote_op) = remote_op else { return };
                 self.begin_single(head.request, &SingleRequest::remote_op(&remote_op, RKey(head.value)), out);
             }
+            FrameKind::ObjectRead if self.writer.is_reliable => {
+                let (from, mask) = front.split_at_checked(8).unwrap_or_default();
+                let from = RemoteAddr { addr: word(from), rkey: RKey(head.value) };
+                self.begin_single(head.request, &SingleRequest::object(from, head.len_bytes, word(mask)), out);
+            }
             // The refused access itself was not seen here.
             FrameKind::Refused => {
                 let error = MemoryError::from_number(head.code);
@@ -92,6 +97,12 @@ impl RequestStream {
             FrameKind::Data => {
                 if let Some(open) = open {
                     self.data(&open, bytes, out);
+                }
+            }
+            FrameKind::Reply => {
+                if let Some(open) = open {
+                    self.numbers.acknowledge(head.request.wrapping_add(1));
+                    self.reply(&open, bytes, out);
                 }
             }
             FrameKind::Result => {
@@ -168,6 +179,27 @@ impl RequestStream {
         }
     }
 
+    /// The reply to a request of Longarm's own.
+    fn reply(&mut self, open: &OpenRequest, bytes: PayloadSource<'_>, out: &mut RoleSink<'_>) {
+        let ExpectedResponse::Reply(room) = open.answer else { return };
+        let len_bytes = bytes.len_bytes;
+        if len_bytes > room {
+            return;
+        }
+        let mut payload = vec![0; len_bytes.min(self.mtu) as usize];
+        for packet in 0..Segmenter::packets_of(len_bytes, self.mtu) {
+            let at = packet * self.mtu;
+            payload.resize(self.mtu.min(len_bytes - at) as usize, 0);
+            if !payload.is_empty() && !(bytes.read)(at, &mut payload) {
+                return;
+            }
+            let aeth = Some(Aeth { syndrome: Syndrome::ACK_UNLIMITED, msn: self.numbers.msn() });
+            let extensions = Extensions { aeth, reply: Some(ReplyEth { len_bytes }), ..Extensions::default() };
+            let bth = Bth { opcode: Opcode::REPLY, psn: open.first_psn.add(packet), ..Bth::default() };
+            self.writer.write(bth, &extensions, &payload, PacketRole::Response, out);
+        }
+    }
+
     pub(super) fn response_to(&self, open: &OpenRequest, len_bytes: u32) -> Segmenter {
         let message = Segmenter::new(MessageKind::Response, open.number, open.first_psn, self.mtu, len_bytes);
         Segmenter { msn: self.numbers.msn(), ..message }
@@ -220,7 +252,10 @@ fn message_of(head: &FrameHead, front: &[u8], open: &OpenRequest, writer: &Packe
 
 /// PSNs that a request takes: a READ, those of its response.
 pub(super) fn packets_of(single: &SingleRequest, mtu: u32) -> u32 {
-    if let ExpectedResponse::Data(len_bytes) = single.answer { Segmenter::packets_of(len_bytes, mtu) } else { 1 }
+    match single.answer {
+        ExpectedResponse::Data(len_bytes) | ExpectedResponse::Reply(len_bytes) => Segmenter::packets_of(len_bytes, mtu),
+        _ => 1,
+    }
 }
 
 /// Little-endian bytes as a number; zeros where there are none.

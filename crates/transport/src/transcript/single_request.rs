@@ -1,6 +1,6 @@
 //! Requests of one packet: READ, atomics, ATOMIC WRITE, FLUSH.
 
-use wire::{AtomicEth, Extensions, Feth, FlushLevel, FlushPlacement, Opcode, RKey, Reth};
+use wire::{AtomicEth, Extensions, Feth, FlushLevel, FlushPlacement, ObjectEth, Opcode, RKey, Reth};
 
 use super::psn_tracker::ExpectedResponse;
 use crate::memory::{Access, AtomicOp};
@@ -25,6 +25,17 @@ impl SingleRequest {
             extensions,
             payload: None,
             answer: ExpectedResponse::Data(len_bytes),
+        }
+    }
+
+    /// A READ of an object at one moment.
+    pub(super) fn object(from: RemoteAddr, len_bytes: u32, lock_mask: u64) -> SingleRequest {
+        let (reth, object) = (Some(reth(from, len_bytes)), Some(ObjectEth { lock_mask }));
+        SingleRequest {
+            opcode: Opcode::OBJECT_READ,
+            extensions: Extensions { reth, object, ..Extensions::default() },
+            payload: None,
+            answer: ExpectedResponse::Reply(len_bytes),
         }
     }
 

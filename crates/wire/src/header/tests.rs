@@ -101,6 +101,16 @@ fn piggyback() {
 }
 
 #[test]
+fn object_and_reply() {
+    let object = ObjectEth { lock_mask: 0x0102_0304_0506_0708 };
+    assert_eq!(object.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(ObjectEth::decode(&object.encode()), object);
+    let reply = ReplyEth { len_bytes: 0x0102_0304 };
+    assert_eq!(reply.encode(), [1, 2, 3, 4, 0, 0, 0, 0]);
+    assert_eq!(ReplyEth::decode(&[1, 2, 3, 4, 0xff, 0xff, 0xff, 0xff]), reply);
+}
+
+#[test]
 fn atomic_eth() {
     let atomic = AtomicEth {
         addr: 0x0102_0304_0506_0708,

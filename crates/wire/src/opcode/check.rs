@@ -26,7 +26,8 @@ const fn check_row(info: &OpcodeInfo) {
     let starts = info.starts_message();
     let ends = info.ends_message();
 
-    let always = matches!(info.operation, Operation::ReadRequest | Operation::Flush | Operation::AtomicWrite);
+    let always = matches!(info.operation, Operation::ReadRequest | Operation::Flush | Operation::AtomicWrite)
+        || info.is_extension();
     let reth = always || matches!(info.operation, Operation::Write) && starts;
     assert!(headers.contains(HeaderSet::RETH) == reth);
 
@@ -41,6 +42,12 @@ const fn check_row(info: &OpcodeInfo) {
 
     let atomic_ack = matches!(info.operation, Operation::AtomicAcknowledge);
     assert!(headers.contains(HeaderSet::ATOMIC_ACK) == atomic_ack);
+
+    let object_read = matches!(info.operation, Operation::ObjectRead);
+    assert!(headers.contains(HeaderSet::OBJECT) == object_read);
+
+    let reply = matches!(info.operation, Operation::Reply);
+    assert!(headers.contains(HeaderSet::REPLY) == reply);
 
     if headers.contains(HeaderSet::IMM) {
         assert!(ends && matches!(info.operation, Operation::Send | Operation::Write));
@@ -67,9 +74,11 @@ const fn check_service(info: &OpcodeInfo) {
     let own = matches!(info.service, TransportService::Own);
     let selective = matches!(info.operation, Operation::SelectiveAcknowledge);
     assert!(info.headers.contains(HeaderSet::SACK) == selective);
-    assert!(info.headers.contains(HeaderSet::PIGGYBACK) == (own && info.is_request()));
-    assert!(own || !selective);
-    assert!(info.headers.contains(HeaderSet::COOKIE) == own);
+    let extension = info.is_extension() || matches!(info.operation, Operation::Reply);
+    assert!(own || !selective && !extension);
+    assert!(info.headers.contains(HeaderSet::PIGGYBACK) == (own && info.is_request() && !extension));
+    // The others carry the mark, as ordinary requests and responses do.
+    assert!(info.headers.contains(HeaderSet::COOKIE) == (own && !extension));
 
     match info.service {
         TransportService::Rc | TransportService::Xrc | TransportService::Cnp | TransportService::Own => {}
@@ -82,7 +91,7 @@ const fn check_service(info: &OpcodeInfo) {
 /// Checks that the low five bits mean the same in every service, up to the service's own header.
 const fn check_against_rc(code: usize, info: &OpcodeInfo) {
     if matches!(info.service, TransportService::Cnp)
-        || matches!(info.service, TransportService::Own) && info.is_response()
+        || matches!(info.service, TransportService::Own) && (info.is_response() || info.is_extension())
     {
         return;
     }

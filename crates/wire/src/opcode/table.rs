@@ -90,6 +90,8 @@ opcodes! {
     SELECTIVE_ACKNOWLEDGE     = 0xd1: SelectiveAcknowledge Only [AETH SACK COOKIE];
     ACKNOWLEDGE_COOKIE        = 0xd2: Acknowledge Only [AETH COOKIE];
     SEND_ONLY_INVALIDATE_ACK  = 0xd7: Send Only [IETH PIGGYBACK COOKIE];
+    OBJECT_READ               = 0xd8: ObjectRead Only [RETH OBJECT];
+    REPLY                     = 0xda: Reply Only [AETH REPLY];
 
     XRC_SEND_FIRST            = 0xa0: Send First [XRCETH];
     XRC_SEND_MIDDLE           = 0xa1: Send Middle [XRCETH];

@@ -1,7 +1,7 @@
 //! Bytes that parse, and bytes that `Packet::parse` refuses.
 
 use super::*;
-use crate::header::{Cnp, Cookie, FlushLevel, FlushPlacement, Piggyback, Sack};
+use crate::header::{Cnp, Cookie, FlushLevel, FlushPlacement, ObjectEth, Piggyback, ReplyEth, Sack};
 use crate::id::{PKey, QKey};
 use crate::syndrome::Syndrome;
 
@@ -29,6 +29,8 @@ fn all_headers() -> Extensions {
             psn: Psn::new(0x30_3030),
         }),
         cookie: Some(Cookie(0x3232_3232)),
+        object: Some(ObjectEth { lock_mask: 0x3333_3333_3434_3434 }),
+        reply: Some(ReplyEth { len_bytes: 0x3535_3535 }),
     }
 }
 
@@ -50,6 +52,8 @@ fn headers_of(info: &OpcodeInfo) -> Extensions {
         sack: all.sack.filter(|_| has(HeaderSet::SACK)),
         piggyback: all.piggyback.filter(|_| has(HeaderSet::PIGGYBACK)),
         cookie: all.cookie.filter(|_| has(HeaderSet::COOKIE)),
+        object: all.object.filter(|_| has(HeaderSet::OBJECT)),
+        reply: all.reply.filter(|_| has(HeaderSet::REPLY)),
     }
 }
 

@@ -17,7 +17,7 @@ impl ShmEndpoint {
     /// # Errors
     /// If the peer is gone, or frames must do it.
     #[inline]
-    fn enter(&self) -> Result<Hazard<'_>, ShmError> {
+    pub(super) fn enter(&self) -> Result<Hazard<'_>, ShmError> {
         if self.link.is_dead() {
             return Err(ShmError::PeerDead);
         }

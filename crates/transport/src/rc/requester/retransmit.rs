@@ -8,6 +8,7 @@ use crate::qp_core::QpCore;
 use crate::rc::recovery::LossSign;
 use crate::rc::request::{RequestPart, SendCursor, build_request, packet_number};
 use crate::rc::requester::RcRequester;
+use crate::rc::requester::extension::rest_of_reply;
 use crate::rc::retry::TimerDue;
 use crate::rc::selective::MissingPacket;
 use crate::reason::Reason;
@@ -90,6 +91,7 @@ impl RcRequester {
         let packet = packet_number(head, self.window.una);
         let step = match head.op {
             SendOp::Read(_) => self.window.part_again(core, self.window.una).unwrap_or(1).min(head.packets - packet),
+            _ if head.op.is_extension() => rest_of_reply(head, self.window.una),
             _ => 1,
         };
         let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.op.is_read_or_atomic());
@@ -134,6 +136,7 @@ impl RcRequester {
         let wqe = core.sq.get(cursor.wqe)?;
         let step = match wqe.op {
             SendOp::Read(_) => self.window.part_again(core, psn).unwrap_or(1).min(wqe.packets - cursor.packet),
+            _ if wqe.op.is_extension() => rest_of_reply(wqe, psn),
             _ => 1,
         };
         let part = RequestPart { cursor, step, psn, ack_req: !more, piggyback_ack: None };

@@ -21,6 +21,7 @@ impl RcResponder {
         match packet.info().operation {
             Operation::ReadRequest => self.repeat_read(core, packet, host),
             Operation::CompareSwap | Operation::FetchAdd => self.repeat_atomic(packet.psn()),
+            Operation::ObjectRead => self.repeat_reply(core, packet.psn()),
             Operation::AtomicWrite | Operation::Flush => self.repeat_empty(core, packet.psn()),
             _ if self.reorder.is_some() && !self.receiver_not_ready => {
                 self.push_sack(core);
@@ -66,7 +67,7 @@ impl RcResponder {
         Ok(())
     }
 
-    fn repeats_too_many(&self, core: &QpCore) -> bool {
+    pub(super) fn repeats_too_many(&self, core: &QpCore) -> bool {
         self.responses.repeats() > usize::from(core.attr.max_dest_rd_atomic)
     }
 }

@@ -126,7 +126,7 @@ impl RcResponder {
     }
 
     /// READs and atomics beyond what was agreed are refused (9.7.4.1.3).
-    fn check_resources(&self, core: &QpCore) -> Result<(), RcRefusal> {
+    pub(super) fn check_resources(&self, core: &QpCore) -> Result<(), RcRefusal> {
         if self.responses.outstanding() < usize::from(core.attr.max_dest_rd_atomic) {
             Ok(())
         } else {

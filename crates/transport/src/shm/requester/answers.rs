@@ -140,7 +140,7 @@ impl ShmRequester {
     }
 }
 
-fn local_reason(error: ShmError) -> Reason {
+pub(super) fn local_reason(error: ShmError) -> Reason {
     match error {
         ShmError::Local(error) => Reason::LocalMemory(error),
         _ => Reason::BadResponse,

@@ -20,6 +20,8 @@ pub(super) enum PendingAnswer {
     },
     /// The result of a remote operation.
     Result,
+    /// The reply to a request of Longarm's own.
+    Reply,
 }
 
 /// See the module.

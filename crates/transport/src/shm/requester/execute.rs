@@ -218,7 +218,7 @@ impl ShmRequester {
     }
 
     /// The head of the queue has left in one frame.
-    fn mark_issued(&mut self) {
+    pub(super) fn mark_issued(&mut self) {
         self.cursor.mark_issued();
         self.sent_ack = true;
     }

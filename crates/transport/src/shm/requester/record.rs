@@ -13,6 +13,12 @@ pub(super) fn record<H: Host>(core: &QpCore, wqe: &SendWqe, outcome: DirectOutco
     }
 }
 
+/// Whether a capture records the connection.
+#[inline]
+pub(super) fn record_is_on<H: Host>(host: &H) -> bool {
+    host.path().is_some_and(|path| path.is_recorded())
+}
+
 /// The oldest request has ended.
 #[inline]
 pub(super) fn record_head<H: Host>(core: &QpCore, outcome: DirectOutcome, host: &H) {

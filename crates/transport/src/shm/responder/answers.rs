@@ -6,7 +6,7 @@ impl ShmResponder {
     /// Sends pending answers, and an ACK if `with_ack`. False: the lane is full.
     #[inline]
     pub(crate) fn send_replies(&mut self, core: &mut QpCore, with_ack: bool, host: &mut impl Host) -> bool {
-        if self.answer.is_some() || self.reading.is_some() {
+        if self.has_answer() || self.reading.is_some() {
             return self.send_pending(core, host);
         }
         if !(with_ack && self.ack_due()) {
@@ -29,6 +29,14 @@ impl ShmResponder {
                 return false;
             }
             self.answer = None;
+            self.acked = self.expected;
+        }
+        if let Some((head, bytes)) = &self.reply {
+            let head = FrameHead { ack: self.expected, ..*head };
+            if send(&head, &[], SendBody::Bytes(bytes), host) == Err(ShmError::LaneFull) {
+                return false;
+            }
+            self.reply = None;
             self.acked = self.expected;
         }
         while let Some(reading) = &self.reading {
