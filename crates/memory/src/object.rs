@@ -1,7 +1,7 @@
 //! Copies of objects at one moment: atomic object reads (Daglis et al., SABRes, MICRO 2016), in software.
 //!
-//! An object begins with a word that its writers change. A writer sets some bit of a mask first (the lock), then
-//! stores the bytes, and then a word that the object never had before, without the lock. A copy is whole if the word had no
+//! An object begins with a word that its writers change. A writer sets some bit of a mask first: the lock. Then it
+//! stores the bytes, and last a word without the lock that the object never had before. A copy is whole if the word had no
 //! bit of the mask before it, and was the same after it. (Lamport, Concurrent Reading and Writing, CACM 1977.)
 //!
 //! The stores of a writer must become visible in that order. On x86-64 they do; elsewhere the writer needs a

@@ -176,8 +176,8 @@ impl QueuePair<Rc> {
 
     /// Reads all of `from` as it was at one moment: an object of 16 bytes to 16 KiB, at an address that is a multiple of 8.
     ///
-    /// An object begins with a word that its writers change: first they set a bit of `lock_mask` in it, then they change the
-    /// bytes, and then they store a word that it never had before, without the lock. The responder copies the object, and
+    /// An object begins with a word that its writers change. First they set a bit of `lock_mask` in it: the lock. Then they change
+    /// the bytes, and store a word without the lock that the object never had before. The responder copies the object, and
     /// makes sure that the word was the same before and after, and not locked. Otherwise it tries again, some times. The peer's
     /// program takes no part. On one host this processor does it.
     ///

@@ -343,7 +343,7 @@ fn objects_are_read_with_the_rights_of_a_read() {
         (read(BASE + 4, 0, 16), read(BASE + 56, 0, 16), read(BASE, 0, 72)),
         (Err(ALIGN), Err(BOUNDS), Err(BOUNDS))
     );
-    let (_hidden, hidden) = fixture.region(64, Access::REMOTE_WRITE);
+    let (_hidden, hidden) = fixture.region(64, Access::LOCAL_WRITE | Access::REMOTE_WRITE);
     assert_eq!(registry.remote_read_object(who, hidden.rkey, BASE, 0, &mut [0; 16]), Err(RIGHT));
     assert_eq!(registry.remote_read_object(who, RKey(1), BASE, 0, &mut [0; 16]), Err(BAD_KEY));
 }

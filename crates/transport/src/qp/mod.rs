@@ -205,8 +205,8 @@ impl Qp {
         Ok(())
     }
 
-    /// Appends a request of Longarm's own. While nothing has told whether the peer knows it, and nothing under way will,
-    /// a READ of no bytes goes before it, which every peer answers.
+    /// Appends a request of Longarm's own. While nothing has told whether the peer knows it, a READ of no bytes goes
+    /// before it, which every peer answers. An answer that is under way will do, too.
     #[cold]
     fn push_extension(&mut self, wr: SendWr, mtu: u32) -> Result<(), PostError> {
         if let QpPath::Wire(WireQp::Rc(rc)) = &self.path {

@@ -42,6 +42,11 @@ impl SendWqe {
     pub(crate) fn end_psn(&self) -> Psn {
         self.first_psn.add(self.packets)
     }
+
+    /// PSNs from `psn` to the end: one at least.
+    pub(crate) fn packets_from(&self, psn: Psn) -> u32 {
+        self.end_psn().distance(psn).max(1) as u32
+    }
 }
 
 fn packets(op: &SendOp, len_bytes: u32, mtu: u32) -> u32 {

@@ -3,6 +3,8 @@
 //! Responses come in PSN order. An ACK covers everything before it, but never a READ or atomic whose own response is
 //! missing: then that response was lost, and the request is sent again from there (implied NAK, 9.7.5.1.2).
 
+mod reply;
+
 use wire::{Aeth, Cookie, NakCode, Operation, Packet, Piggyback, Psn, SyndromeKind};
 
 use crate::congestion::Congestion;
@@ -158,7 +160,7 @@ impl RcRequester {
         self.window.una
     }
 
-    pub(super) fn move_una(&mut self, core: &mut QpCore, to: Psn, now: Time, host: &mut impl Host) {
+    fn move_una(&mut self, core: &mut QpCore, to: Psn, now: Time, host: &mut impl Host) {
         let packets = to.distance(self.window.una) as u64;
         self.window.una = to;
         self.window.congestion.on_acked(packets * u64::from(core.mtu()));
@@ -266,7 +268,7 @@ impl RcRequester {
 
     /// Takes a response with data at its PSN. Requests before it are acknowledged by it.
     /// Tells whether it is the one that is due.
-    pub(super) fn acknowledge_before(
+    fn acknowledge_before(
         &mut self,
         core: &mut QpCore,
         psn: Psn,
@@ -311,7 +313,7 @@ impl RcRequester {
     }
 
     /// A response that fits no request ends the connection (9.9.2, bad response).
-    pub(super) fn bad_response(&mut self) -> DropReason {
+    fn bad_response(&mut self) -> DropReason {
         self.failure = Some(QpFailure::SendQueue(Reason::BadResponse));
         DropReason::BadResponse
     }
@@ -331,7 +333,7 @@ fn fits_request(core: &QpCore, head: &SendWqe, operation: Operation, offset: u64
     }
 }
 
-pub(super) fn check_ack_syndrome(aeth: Option<Aeth>) -> Result<(), DropReason> {
+fn check_ack_syndrome(aeth: Option<Aeth>) -> Result<(), DropReason> {
     match aeth.map(|aeth| aeth.syndrome.kind()) {
         None | Some(SyndromeKind::Ack { .. }) => Ok(()),
         Some(_) => Err(DropReason::ReservedSyndrome),

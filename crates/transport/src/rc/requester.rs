@@ -7,7 +7,7 @@
 //!
 //! The [`SendWindow`] has the cursor and says what may leave; [`LossRecovery`] says when to send again.
 
-pub(super) mod extension;
+mod extension;
 mod retransmit;
 
 use wire::{Cookie, Piggyback, Psn};

@@ -18,7 +18,6 @@ use crate::qp_core::QpCore;
 use crate::queue::send::PACKET_OVERHEAD_BYTES;
 use crate::rc::reads::ReadParts;
 use crate::rc::request::{SendCursor, packet_number};
-use crate::rc::requester::extension::rest_of_reply;
 use crate::rc::scoreboard::Scoreboard;
 use crate::wr::SendOp;
 
@@ -110,7 +109,7 @@ impl SelectiveRepair {
             }
             let packets = match wqe.op {
                 SendOp::Read(_) => parts.rest_of_part(psn).unwrap_or(1).max(1),
-                _ if wqe.op.is_extension() => rest_of_reply(wqe, psn),
+                _ if wqe.op.is_extension() => wqe.packets_from(psn),
                 _ => 1,
             };
             if !board.has_arrived(psn) && board.note_missing(psn, packets) {

@@ -8,7 +8,6 @@ use crate::qp_core::QpCore;
 use crate::rc::recovery::LossSign;
 use crate::rc::request::{RequestPart, SendCursor, build_request, packet_number};
 use crate::rc::requester::RcRequester;
-use crate::rc::requester::extension::rest_of_reply;
 use crate::rc::retry::TimerDue;
 use crate::rc::selective::MissingPacket;
 use crate::reason::Reason;
@@ -91,7 +90,7 @@ impl RcRequester {
         let packet = packet_number(head, self.window.una);
         let step = match head.op {
             SendOp::Read(_) => self.window.part_again(core, self.window.una).unwrap_or(1).min(head.packets - packet),
-            _ if head.op.is_extension() => rest_of_reply(head, self.window.una),
+            _ if head.op.is_extension() => head.packets_from(self.window.una),
             _ => 1,
         };
         let (is_read, is_answered) = (matches!(head.op, SendOp::Read(_)), head.op.is_read_or_atomic());
@@ -136,7 +135,7 @@ impl RcRequester {
         let wqe = core.sq.get(cursor.wqe)?;
         let step = match wqe.op {
             SendOp::Read(_) => self.window.part_again(core, psn).unwrap_or(1).min(wqe.packets - cursor.packet),
-            _ if wqe.op.is_extension() => rest_of_reply(wqe, psn),
+            _ if wqe.op.is_extension() => wqe.packets_from(psn),
             _ => 1,
         };
         let part = RequestPart { cursor, step, psn, ack_req: !more, piggyback_ack: None };
