@@ -37,6 +37,10 @@ pub(crate) enum Error {
     Completion(String),
     #[error(transparent)]
     Rpc(#[from] longarm_rpc::Status),
+    #[error(transparent)]
+    Kv(#[from] ::kv::KvError),
+    #[error(transparent)]
+    KvServer(#[from] ::kv::KvServerError),
     #[error("nothing happened for {} s: is the peer still there?", .0.as_secs())]
     Silence(Duration),
     #[error("{0}")]

@@ -12,6 +12,7 @@ mod commands;
 mod compare;
 mod demo;
 mod error;
+mod kv;
 mod mesh;
 mod output;
 mod pair;
@@ -53,6 +54,7 @@ enum Command {
     Perf(perf::PerfArgs),
     PerfServer(perf::ServeArgs),
     Rpc(rpc::RpcArgs),
+    Kv(kv::KvArgs),
     Up(commands::UpArgs),
     Down(commands::DownArgs),
     Status(commands::StatusArgs),
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Command::Perf(args) => perf::run(&args),
         Command::PerfServer(args) => perf::serve(&args),
         Command::Rpc(args) => rpc::run(&args),
+        Command::Kv(args) => kv::run(&args),
         Command::Blocking(args) => baseline::blocking(&args),
         Command::Mesh(args) => mesh::run(&args),
         Command::MeshMember(args) => mesh::member(&args),

@@ -108,6 +108,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-provider",
             "longarm-hub",
             "longarm-ibverbs",
+            "longarm-kv",
             "longarm-rpc",
             "longarm-udp",
         ],

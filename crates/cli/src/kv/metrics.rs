@@ -1,0 +1,76 @@
+//! The figures of a server's tables for Prometheus, in its text format (version 0.0.4), by HTTP.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use ::kv::{KvServer, TableFigures};
+
+use crate::error::Error;
+
+/// A client that says nothing for so long is dropped.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest request.
+const LONGEST: u64 = 16 << 10;
+
+/// Name, kind, help, and the figure itself.
+type Figure = (&'static str, &'static str, &'static str, fn(&TableFigures) -> u64);
+
+const FIGURES: [Figure; 12] = [
+    ("keys", "gauge", "Keys now", |figures| figures.keys),
+    ("used_bytes", "gauge", "Memory of keys, values and notes in use", |figures| figures.used_bytes),
+    ("max_bytes", "gauge", "The bound of the memory", |figures| figures.max_bytes),
+    ("rpc_gets_total", "counter", "GETs by request", |figures| figures.gets),
+    ("misses_total", "counter", "GETs by request that found no key", |figures| figures.misses),
+    ("reported_gets_total", "counter", "GETs by READs, as far as clients told", |figures| figures.reported_gets),
+    ("puts_total", "counter", "Changes of keys", |figures| figures.puts),
+    ("deletes_total", "counter", "Keys that clients deleted", |figures| figures.deletes),
+    ("conflicts_total", "counter", "Changes whose condition was not met", |figures| figures.conflicts),
+    ("evicted_total", "counter", "Keys that made way for others", |figures| figures.evicted),
+    ("expired_total", "counter", "Keys whose time was over", |figures| figures.expired),
+    ("refused_full_total", "counter", "Changes that found the memory full", |figures| figures.refused_full),
+];
+
+/// Answers requests until the process ends.
+pub(super) fn serve(address: &str, server: &KvServer) -> Result<(), Error> {
+    let listener = TcpListener::bind(address).map_err(|error| Error::File(address.into(), error))?;
+    println!("metrics at http://{}/metrics", listener.local_addr()?);
+    loop {
+        let Ok((stream, _)) = listener.accept() else { continue };
+        // A client that goes away is its own problem.
+        let _ = answer(&stream, server);
+    }
+}
+
+fn answer(mut stream: &TcpStream, server: &KvServer) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut reader = BufReader::new(stream.take(LONGEST));
+    let mut first = String::new();
+    reader.read_line(&mut first)?;
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 0 && line != "\r\n" {
+        line.clear();
+    }
+    let (status, body) = match first.starts_with("GET /metrics ") {
+        true => ("200 OK", text(&server.figures())),
+        false => ("404 Not Found", "the figures are at /metrics\n".into()),
+    };
+    let kind = "text/plain; version=0.0.4";
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n", body.len());
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes())
+}
+
+fn text(tables: &[(String, TableFigures)]) -> String {
+    let mut text = String::new();
+    for (name, kind, help, figure) in FIGURES {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "# HELP longarm_kv_{name} {help}.\n# TYPE longarm_kv_{name} {kind}\n");
+        for (table, figures) in tables {
+            let table = table.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = writeln!(text, "longarm_kv_{name}{{table=\"{table}\"}} {}", figure(figures));
+        }
+    }
+    text
+}

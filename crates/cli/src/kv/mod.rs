@@ -1,0 +1,39 @@
+//! `longarm kv`: the key-value store, its shell, its figures, its measurements.
+
+mod metrics;
+mod prompt;
+mod revoke;
+mod serve;
+mod shell;
+mod sizes;
+mod target;
+mod top;
+
+use clap::{Args, Subcommand};
+
+use crate::error::Error;
+
+/// Serve a key-value store that clients read without the server's processor, and use it
+#[derive(Args, Debug)]
+pub(crate) struct KvArgs {
+    #[command(subcommand)]
+    command: KvCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum KvCommand {
+    Serve(serve::KvServeArgs),
+    Cli(shell::KvCliArgs),
+    Top(top::KvTopArgs),
+    Revoke(revoke::KvRevokeArgs),
+}
+
+/// `longarm kv`
+pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
+    match &args.command {
+        KvCommand::Serve(args) => serve::run(args),
+        KvCommand::Cli(args) => shell::run(args),
+        KvCommand::Top(args) => top::run(args),
+        KvCommand::Revoke(args) => revoke::run(args),
+    }
+}

@@ -1,0 +1,113 @@
+//! `longarm kv serve`: the server.
+
+use std::path::PathBuf;
+
+use ::kv::{KvLayout, KvServer, TableOptions, WhenFull};
+use clap::Args;
+use longarm_rpc::ServerOptions;
+
+use super::{metrics, sizes, target};
+use crate::error::Error;
+
+const TABLES: &str = "\
+A table is NAME, or NAME with settings behind commas:
+  layout=cluster|hopscotch|cuckoo   the layout of its slots
+  max-memory=SIZE                   the bound for its keys and values
+  keys=N                            keys that its index has room for at first
+  when-full=evict|refuse            the rule at the bound
+  secret-file=FILE                  clients must have this secret: 16 random bytes or more
+Example: longarm kv serve --table sessions,max-memory=1G --table orders,when-full=refuse,secret-file=orders.key";
+
+/// Serve tables that clients read without this process's help
+#[derive(Args, Debug)]
+#[command(after_help = TABLES)]
+pub(super) struct KvServeArgs {
+    /// Address and port to listen on
+    #[arg(default_value = "127.0.0.1:7480")]
+    listen: String,
+    /// A table; several with several options. Without any, one that is called default
+    #[arg(short, long = "table", value_name = "NAME[,SETTING…]")]
+    tables: Vec<String>,
+    /// The bound for keys and values of each table that has none of its own
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::bytes)]
+    max_memory: u64,
+    /// The layout of each table that has none of its own
+    #[arg(long, value_name = "LAYOUT", default_value = "cluster")]
+    layout: KvLayout,
+    /// Polling threads for requests
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: u8,
+    /// The core of the polling threads' process
+    #[arg(long, value_name = "CORE")]
+    core: Option<usize>,
+    /// Address and port at which Prometheus finds the figures of the tables, by HTTP at /metrics
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+}
+
+/// `longarm kv serve`
+pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
+    if let Some(core) = args.core {
+        // The threads that the server starts inherit the core.
+        crate::baseline::pin_to_core(core);
+    }
+    let defaults = TableOptions { max_bytes: args.max_memory, layout: args.layout, ..TableOptions::default() };
+    let mut builder =
+        KvServer::builder().rpc(ServerOptions { threads: args.threads.into(), slots: 64, ..ServerOptions::default() });
+    if args.tables.is_empty() {
+        builder = builder.table("default", defaults.clone());
+    }
+    for text in &args.tables {
+        let (name, options) = parse_table(text, &defaults)?;
+        builder = builder.table(name, options);
+    }
+    let server = builder.bind(&args.listen)?;
+    println!("listening on {}", server.local_addr());
+    match &args.metrics {
+        Some(address) => metrics::serve(address, &server),
+        None => {
+            server.wait();
+            Ok(())
+        }
+    }
+}
+
+fn parse_table(text: &str, defaults: &TableOptions) -> Result<(String, TableOptions), Error> {
+    let refused = |why: String| Error::Usage(format!("--table {text}: {why}"));
+    let mut parts = text.split(',');
+    let (name, mut options) = (parts.next().unwrap_or_default(), defaults.clone());
+    for part in parts {
+        let Some((setting, value)) = part.split_once('=') else {
+            return Err(refused(format!("{part:?} is no setting")));
+        };
+        match setting {
+            "layout" => {
+                options.layout = value.parse().map_err(|error: ::kv::UnknownLayout| refused(error.to_string()))?
+            }
+            "max-memory" => options.max_bytes = sizes::bytes(value).map_err(refused)?,
+            "keys" => options.keys = value.parse().map_err(|_| refused(format!("{value:?} is no number")))?,
+            "when-full" if value == "evict" => options.when_full = WhenFull::Evict,
+            "when-full" if value == "refuse" => options.when_full = WhenFull::Refuse,
+            "when-full" => return Err(refused(format!("{value:?}: a full table can evict or refuse"))),
+            "secret-file" => options.secret = Some(target::read_secret(&PathBuf::from(value))?),
+            other => return Err(refused(format!("there is no setting {other:?}"))),
+        }
+    }
+    Ok((name.into(), options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_have_settings_of_their_own() {
+        let parse = |text| parse_table(text, &TableOptions::default());
+        let (name, options) = parse("a,layout=cuckoo,max-memory=8M,keys=99,when-full=refuse").unwrap();
+        assert_eq!((name.as_str(), options.layout, options.max_bytes), ("a", KvLayout::Cuckoo, 8 << 20));
+        assert_eq!((options.keys, options.when_full), (99, WhenFull::Refuse));
+        for wrong in ["a,layout=tree", "a,keys", "a,keys=x", "a,when-full=x", "a,colour=red", "a,secret-file=/none"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Tests of `longarm kv`: the server, the shell, figures and revocation.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Output, Stdio};
+
+use support::{Host, Hosts, Running};
+use testkit::said;
+
+/// A server with a table without and one with a secret, and the address of its figures.
+struct TestServer<'h> {
+    hosts: &'h Hosts,
+    address: String,
+    metrics: String,
+    secret: String,
+    _process: Running,
+}
+
+impl TestServer<'_> {
+    fn start(hosts: &Hosts) -> TestServer<'_> {
+        let file = hosts.dir().join("secret");
+        std::fs::write(&file, "a secret of the test\n").unwrap();
+        let secret = file.display().to_string();
+        let mut command = hosts.longarm();
+        command.args(["kv", "serve", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--table", "default,max-memory=4M"]);
+        command.args(["--table", &format!("orders,layout=hopscotch,max-memory=4M,secret-file={secret}")]);
+        let mut process = Running(command.stdout(Stdio::piped()).spawn().expect("the server starts"));
+        let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let line = lines.next().unwrap();
+        let address = line.strip_prefix("listening on ").unwrap().to_owned();
+        let line = lines.next().unwrap();
+        let metrics = line.strip_prefix("metrics at http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        TestServer { hosts, address, metrics: metrics.unwrap().into(), secret, _process: process }
+    }
+
+    fn run(&self, command: &str, arguments: &[&str]) -> Output {
+        let mut longarm = self.hosts.longarm();
+        longarm.args(["kv", command, "--server", &self.address]).args(arguments).output().expect("longarm")
+    }
+
+    /// The output of a command of the shell, which must succeed.
+    fn cli(&self, words: &[&str]) -> String {
+        let output = self.run("cli", words);
+        assert!(output.status.success(), "{words:?}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+}
+
+#[test]
+fn the_shell_has_every_operation() {
+    let hosts = Hosts::one("kv-cli");
+    let server = TestServer::start(&hosts);
+    let version = server.cli(&["set", "alice", "tuesday"]);
+    assert_eq!(server.cli(&["get", "alice"]), "tuesday");
+    assert_eq!(server.cli(&["--get", "rpc", "getv", "alice"]), format!("{version}\ntuesday"));
+    let next = server.cli(&["cas", "alice", &version, "friday"]);
+    assert_ne!(next, version);
+    assert_eq!((server.cli(&["incr", "n", "40"]), server.cli(&["decr", "n", "-2"])), ("40".into(), "42".into()));
+    server.cli(&["set", "short", "life", "ex", "1000"]);
+    let left: f64 = server.cli(&["ttl", "short"]).parse().unwrap();
+    assert!(left > 900.0 && left <= 1000.0);
+    assert_eq!((server.cli(&["persist", "short"]), server.cli(&["ttl", "short"])), ("1".into(), "-1".into()));
+    assert_eq!((server.cli(&["ttl", "none"]), server.cli(&["del", "short", "none"])), ("-2".into(), "1".into()));
+    assert_eq!(server.cli(&["mget", "alice", "n"]), "friday\n42");
+    assert_eq!(server.cli(&["scan", "ali"]), "alice");
+    for (words, reason) in [
+        (&["get", "none"][..], "absent"),
+        (&["cas", "alice", &version, "x"], "another version"),
+        (&["cas", "alice", "x", "x"], "no version"),
+        (&["set", "alice", "x", "nx"], "another version"),
+        (&["set", "none", "x", "xx"], "absent"),
+        (&["incr", "alice"], "no whole number"),
+        (&["set", "alice"], "no command"),
+        (&["--table", "none", "get", "x"], "no table"),
+        (&["--table", "orders", "get", "x"], "has a secret"),
+    ] {
+        let output = server.run("cli", words);
+        assert!(!output.status.success() && said(&output).contains(reason), "{words:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn the_prompt_executes_lines_until_the_input_ends() {
+    let hosts = Hosts::one("kv-prompt");
+    let server = TestServer::start(&hosts);
+    let mut command = hosts.longarm();
+    command.args(["kv", "cli", "--server", &server.address]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut prompt = command.stderr(Stdio::piped()).spawn().unwrap();
+    prompt.stdin.take().unwrap().write_all(b"set 'a key' \"a value\"\nget none\nget 'a key'\nfigures\n").unwrap();
+    let output = prompt.wait_with_output().unwrap();
+    let text = said(&output);
+    assert!(output.status.success() && text.contains("a value") && text.contains("the key is absent"), "{text}");
+    assert!(text.contains("keys: 1,"), "{text}");
+}
+
+#[test]
+fn figures_are_shown_live_and_to_prometheus() {
+    let hosts = Hosts::one("kv-figures");
+    let server = TestServer::start(&hosts);
+    server.cli(&["set", "alice", "tuesday"]);
+    let top = server.run("top", &["--rows", "2", "--every", "0.05"]);
+    let text = said(&top);
+    assert!(text.contains("one-sided") && text.lines().count() == 3, "{text}");
+    // The address is in the namespace of the test's host.
+    let script = format!(
+        "exec 3<>/dev/tcp/{}; printf 'GET /metrics HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; cat <&3",
+        server.metrics.replace(':', "/")
+    );
+    let output = hosts.command(Host::First, "bash").args(["-c", &script]).output().unwrap();
+    let text = said(&output);
+    for line in ["HTTP/1.1 200 OK", "# TYPE longarm_kv_puts_total counter", "longarm_kv_keys{table=\"default\"} 1"] {
+        assert!(text.contains(line), "{line} is missing in {text}");
+    }
+    assert!(text.contains("longarm_kv_puts_total{table=\"orders\"} 0"), "{text}");
+}
+
+#[test]
+fn a_tenant_revokes_its_clients() {
+    let hosts = Hosts::one("kv-revoke");
+    let server = TestServer::start(&hosts);
+    let tenant = ["--table", "orders", "--secret-file", &server.secret];
+    let words = |rest: &[&'static str]| [&tenant[..], rest].concat();
+    server.cli(&words(&["set", "key", "value"]));
+    let mut command = hosts.longarm();
+    command.args(["kv", "cli", "--server", &server.address]).args(tenant).stdin(Stdio::piped());
+    let mut prompt = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = prompt.stdin.take().unwrap();
+    let mut stdout = BufReader::new(prompt.stdout.take().unwrap());
+    let mut line = String::new();
+    stdin.write_all(b"get key\n").unwrap();
+    while !line.contains("value") {
+        line.clear();
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "the prompt ended");
+    }
+    let clients = server.cli(&words(&["clients"]));
+    let number = clients.lines().next().and_then(|line| line.split(' ').next()).unwrap();
+    let revoked = server.run("revoke", &[&tenant[..], &["--client", number]].concat());
+    assert!(revoked.status.success() && said(&revoked).contains("1 revoked"), "{}", said(&revoked));
+    stdin.write_all(b"get key\n").unwrap();
+    drop(stdin);
+    let output = prompt.wait_with_output().unwrap();
+    assert!(said(&output).contains("revoked"), "{}", said(&output));
+    let again = server.run("revoke", &[&tenant[..], &["--client", "999"]].concat());
+    assert!(!again.status.success() && said(&again).contains("no such client"), "{}", said(&again));
+}
