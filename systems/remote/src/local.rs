@@ -4,7 +4,7 @@ use crate::layout::TableLayout;
 use crate::lookup::{KeyLookup, LookupStep, ReadRequest};
 use crate::memory::WordMemory;
 use crate::object::{Location, TornCheck};
-use crate::tree::{NodeCache, TreeLookup};
+use crate::tree::{KeyRange, NodeCache, ScanItem, ScanStep, TreeLookup, TreeScan};
 
 /// The end of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +78,36 @@ impl<M: WordMemory> LocalReads<M> {
             step = lookup.feed(key, copied(&self.memory, &mut self.buffer, wanted), cache);
         }
         found_by(step, &mut self.location)
+    }
+
+    /// Scans a range of a tree, and calls `each` with its items, in the order of their keys.
+    ///
+    /// # Errors
+    /// See [`LookupError`]. Items that were found before have been told.
+    pub fn scan<C: TornCheck>(
+        &mut self,
+        scan: &mut TreeScan<C>,
+        range: &KeyRange,
+        limit: usize,
+        cache: &mut NodeCache,
+        mut each: impl FnMut(ScanItem<'_>),
+    ) -> Result<(), LookupError> {
+        let mut step = scan.start(range, limit, cache);
+        loop {
+            match step {
+                ScanStep::Reads => {
+                    for number in 0..scan.reads().len() {
+                        let wanted = scan.reads()[number];
+                        scan.feed(number, copied(&self.memory, &mut self.buffer, wanted));
+                    }
+                }
+                ScanStep::Items => scan.items().for_each(&mut each),
+                ScanStep::Done => return Ok(()),
+                ScanStep::Busy => return Err(LookupError::Busy),
+                ScanStep::OtherFormat => return Err(LookupError::OtherFormat),
+            }
+            step = scan.advance(cache);
+        }
     }
 }
 

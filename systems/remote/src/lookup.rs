@@ -268,7 +268,7 @@ impl<L: TableLayout, C: TornCheck> KeyLookup<L, C> {
                     collides: differs == 0 && object.header.incarnation() == location.incarnation(),
                 }
             }
-            Judged::NotLive => ObjectVerdict::Stale,
+            Judged::NotLive(_) => ObjectVerdict::Stale,
             Judged::Longer(all) => ObjectVerdict::Longer(all),
             Judged::Torn => ObjectVerdict::Torn,
         };
@@ -291,7 +291,7 @@ impl<L: TableLayout, C: TornCheck> KeyLookup<L, C> {
 /// The bytes of a READ, beside the block that it was made for.
 pub(crate) enum Judged {
     Whole(OpenObject),
-    NotLive,
+    NotLive(ObjectHeader),
     Torn,
     /// The object has so many bytes, and its block as well: READ them all.
     Longer(u64),
@@ -306,7 +306,7 @@ pub(crate) fn judge<C: TornCheck>(
 ) -> Judged {
     match C::open(seal, bytes, scratch) {
         Ok(object) => Judged::Whole(object),
-        Err(Unopened::NotLive(_)) => Judged::NotLive,
+        Err(Unopened::NotLive(header)) => Judged::NotLive(header),
         Err(Unopened::Longer(all)) if all <= location.class().bytes() && all > len_bytes => Judged::Longer(all),
         Err(Unopened::Torn | Unopened::Longer(_)) => Judged::Torn,
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use longarm_remote::{
     AllocatorOptions, Cluster, Crc64, Found, KeyLookup, KeyRange, LineVersions, LocalReads, Location, LocationCache,
-    LookupError, MAX_KEY_BYTES, NODE_BYTES, NodeCache, OwnerError, OwnerOptions, PlainMemory, PutOutcome, TableOwner,
-    TornCheck, TreeLookup, TreeOptions, TreeOwner, WordMemory,
+    LookupError, MAX_KEY_BYTES, NODE_BYTES, NodeCache, OwnerError, OwnerOptions, PlainMemory, PutOutcome, ScanItem,
+    TableOwner, TornCheck, TreeLookup, TreeOptions, TreeOwner, TreeScan, WordMemory,
 };
 
 /// A tree, its model, and a reader that remembers nodes and locations, right or wrong.
@@ -14,6 +14,7 @@ struct ModelRun<'m, C> {
     model: BTreeMap<Vec<u8>, Vec<u8>>,
     reads: LocalReads<&'m PlainMemory>,
     lookup: TreeLookup<C>,
+    scan: TreeScan<C>,
     nodes: NodeCache,
     locations: LocationCache,
     random: fastrand::Rng,
@@ -81,13 +82,31 @@ impl<C: TornCheck> ModelRun<'_, C> {
     }
 
     fn scan(&mut self, from: &[u8]) {
-        let limit = self.random.usize(..200);
-        let wanted: Vec<(Vec<u8>, Vec<u8>)> =
-            self.model.range(from.to_vec()..).take(limit).map(|(key, value)| (key.clone(), value.clone())).collect();
+        let (limit, mut to) = (self.random.usize(..200), self.key());
+        let range = match self.random.u8(..4) {
+            0 => KeyRange::of(from..),
+            1 => KeyRange::prefix(&from[..self.random.usize(..=from.len())]),
+            2 => KeyRange::all(),
+            _ => {
+                to = to.max(from.to_vec());
+                KeyRange::of(from..=&to)
+            }
+        };
+        let wanted: Vec<(Vec<u8>, Vec<u8>)> = self
+            .model
+            .iter()
+            .filter(|(key, _)| range.contains(key))
+            .take(limit)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
         let mut found = Vec::new();
         let each = |key: &[u8], value: &[u8], _| found.push((key.to_vec(), value.to_vec()));
-        self.tree.scan(&KeyRange::of(from..), limit, each).unwrap();
+        self.tree.scan(&range, limit, each).unwrap();
         assert!(found == wanted, "{} of {} keys", found.len(), wanted.len());
+        found.clear();
+        let each = |item: ScanItem<'_>| found.push((item.key.to_vec(), item.object.value.to_vec()));
+        self.reads.scan(&mut self.scan, &range, limit, &mut self.nodes, each).unwrap();
+        assert!(found == wanted, "a reader: {} of {} keys", found.len(), wanted.len());
     }
 
     fn check_all(&mut self) {
@@ -106,6 +125,7 @@ fn run<C: TornCheck>(shape: KeyShape, seed: u64, nodes: usize) {
         model: BTreeMap::new(),
         reads: LocalReads::new(&memory),
         lookup: TreeLookup::new(memory.len_bytes()),
+        scan: TreeScan::new(memory.len_bytes(), 1 + seed as usize * 20),
         nodes: NodeCache::new(nodes),
         locations: LocationCache::new(200),
         random: fastrand::Rng::with_seed(seed),
@@ -239,5 +259,8 @@ fn random_memory_brings_no_panic() {
             let _ = tree.delete(&(key + 100).to_le_bytes());
         }
         let _ = tree.scan(&KeyRange::all(), usize::MAX, |_, _, _| {});
+        let mut scan = TreeScan::<Crc64>::new(memory.len_bytes(), 8);
+        let whole = |item: ScanItem<'_>| assert!(item.object.value == [1; 30] || item.object.value == [2; 30]);
+        let _ = reads.scan(&mut scan, &KeyRange::all(), usize::MAX, &mut nodes, whole);
     }
 }

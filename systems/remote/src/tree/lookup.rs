@@ -244,7 +244,7 @@ impl<C: TornCheck> TreeLookup<C> {
                 self.tears += 1;
                 return self.read_part(location, len_bytes, is_remembered);
             }
-            Judged::NotLive | Judged::Torn => false,
+            Judged::NotLive(_) | Judged::Torn => false,
         };
         self.tears = 0;
         match (is_remembered, collides) {

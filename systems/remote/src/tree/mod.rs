@@ -22,7 +22,9 @@ mod owner;
 mod pointer;
 mod range;
 mod root;
+mod scan;
 mod separator;
+mod window;
 
 pub use cache::NodeCache;
 pub use lookup::TreeLookup;
@@ -30,3 +32,4 @@ pub use owner::{TreeOptions, TreeOwner};
 pub use pointer::NODE_BYTES;
 pub use range::KeyRange;
 pub use root::TreeRoot;
+pub use scan::{ScanItem, ScanStep, TreeScan};

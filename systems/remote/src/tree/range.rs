@@ -62,6 +62,11 @@ impl KeyRange {
         &self.first
     }
 
+    /// The first key behind it.
+    pub(crate) fn end(&self) -> Option<&[u8]> {
+        self.end.as_deref()
+    }
+
     /// True if the key is behind its end.
     pub(crate) fn is_above(&self, key: &[u8]) -> bool {
         self.end.as_deref().is_some_and(|end| key >= end)
