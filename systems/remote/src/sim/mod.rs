@@ -13,14 +13,19 @@
 //!
 //! - A value that a lookup returns was current at some time between its begin and its end; a key that it calls absent was absent.
 //! - No lookup returns an older state than a lookup that had ended before it began. (With the first rule: linearizability.)
-//! - A lookup during which nothing is stored has an answer.
+//! - A scan returns keys in ascending order, none twice, and each of the range that was there from its begin to its end.
+//! - A lookup or scan during which nothing is stored has an answer.
 //! - While the writer stands still in the middle of an operation on one key, lookups of other keys that are there find them.
 
 mod history;
+mod owners;
 mod peer;
 mod plant;
 mod readers;
+mod reads;
 mod run;
+mod scans;
+mod searches;
 mod story;
 #[cfg(test)]
 mod tests;

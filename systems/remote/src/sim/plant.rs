@@ -4,6 +4,7 @@ use crate::memory::{WordMemory, word_at};
 use crate::object::{Crc64, ObjectHeader, ObjectState, OpenObject, ReadGrain, Seal, TornCheck, Unopened};
 use crate::sim::story::Story;
 use crate::sim::timeline::WordStore;
+use crate::tree::{NODE_BYTES, NodeHeader, NodeState};
 
 /// A mistake in the writer's order of stores, or in the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +17,25 @@ pub enum Plant {
     EarlyRoots,
     /// The reader compares the root record with itself.
     OldRoots,
+    /// The owner of a tree marks nodes as replaced much later.
+    LateReplacements,
+    /// The owner of a tree leads to new nodes before it has written them.
+    EarlyNodes,
+    /// The reader of a tree does not read the first word of a leaf again.
+    OldLeaves,
 }
 
 impl Plant {
     /// All.
-    pub const ALL: [Plant; 4] = [Plant::UncountedMoves, Plant::LateDeaths, Plant::EarlyRoots, Plant::OldRoots];
+    pub const ALL: [Plant; 7] = [
+        Plant::UncountedMoves,
+        Plant::LateDeaths,
+        Plant::EarlyRoots,
+        Plant::OldRoots,
+        Plant::LateReplacements,
+        Plant::EarlyNodes,
+        Plant::OldLeaves,
+    ];
 
     /// Changes the order of a story's stores.
     pub(crate) fn spoil(self, story: &mut Story) {
@@ -30,7 +45,11 @@ impl Plant {
             Plant::EarlyRoots => {
                 story.operations.iter().for_each(|done| hurry_root(&mut story.stores[done.begin..done.end]))
             }
-            Plant::OldRoots => {}
+            Plant::LateReplacements => delay_replacements(story),
+            Plant::EarlyNodes => {
+                story.operations.iter().for_each(|done| hurry_nodes(&mut story.stores[done.begin..done.end]))
+            }
+            Plant::OldRoots | Plant::OldLeaves => {}
         }
     }
 }
@@ -56,14 +75,19 @@ fn delay_death(story: &mut Story, number: usize) {
     };
     let (from, to) = (begin + death, (begin + death + 100).min(story.stores.len()));
     let store = story.stores[from];
+    insert_store(story, to, store);
+    // In its old place the object stays what it was.
+    let before = story.stores[..from].iter().rfind(|earlier| earlier.at == store.at).copied();
+    story.stores[from] = before.unwrap_or(store);
+}
+
+/// Adds a store.
+fn insert_store(story: &mut Story, to: usize, store: WordStore) {
     story.stores.insert(to, store);
     for operation in story.operations.iter_mut().filter(|operation| operation.end >= to) {
         operation.end += 1;
         operation.begin += usize::from(operation.begin >= to);
     }
-    // In its old place the object stays what it was.
-    let before = story.stores[..from].iter().rfind(|earlier| earlier.at == store.at).copied();
-    story.stores[from] = before.unwrap_or(store);
 }
 
 /// Moves the nine words of a new root record to the begin of the operation.
@@ -71,6 +95,40 @@ fn hurry_root(stores: &mut [WordStore]) {
     let root = stores.iter().rposition(|store| store.at == 0 && store.word & 0xffff_ffff == 0);
     if let Some(root) = root {
         stores[..=root].rotate_right(9.min(root + 1));
+    }
+}
+
+/// True for the first word of a node in that state.
+fn is_node_header(store: &WordStore, state: NodeState) -> bool {
+    let header = NodeHeader::from_word(store.word);
+    store.at > 0 && store.at.is_multiple_of(NODE_BYTES) && header.state() == state && header.number() < 1 << 20
+}
+
+/// Moves the stores that mark nodes as replaced behind many later ones.
+fn delay_replacements(story: &mut Story) {
+    let is_mark = |number: &usize| is_node_header(&story.stores[*number], NodeState::Replaced);
+    let marks: Vec<usize> = (0..story.stores.len()).filter(is_mark).collect();
+    for from in marks.into_iter().rev() {
+        let mark = story.stores[from];
+        // Not behind the place where the block is used again.
+        let behind = story.stores[from + 1..].iter().take(3000).take_while(|other| other.at != mark.at).count();
+        insert_store(story, from + 1 + behind, mark);
+        let header = NodeHeader::from_word(mark.word);
+        story.stores[from].word = NodeHeader::new(NodeState::Live, header.level(), header.number()).word();
+    }
+}
+
+/// Moves the last store that leads to a new node before the stores of that.
+fn hurry_nodes(stores: &mut [WordStore]) {
+    let is_header = |store: &WordStore| is_node_header(store, NodeState::Live);
+    let (Some(last), Some(first)) =
+        (stores.iter().rposition(is_header), stores.iter().position(|store| store.word == 0))
+    else {
+        return;
+    };
+    // The word that makes the change is the store behind the last new node.
+    if last + 1 < stores.len() && first < last {
+        stores[first..last + 2].rotate_right(1);
     }
 }
 

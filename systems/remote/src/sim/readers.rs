@@ -2,81 +2,138 @@
 
 use fastrand::Rng;
 
-use crate::layout::TableLayout;
-use crate::lookup::{KeyLookup, LookupStep, ReadRequest};
-use crate::object::{Location, ReadGrain, TornCheck};
+use crate::lookup::LookupStep;
+use crate::object::{Location, ReadGrain};
 use crate::sim::history::LookupRecord;
 use crate::sim::plant::Plant;
+use crate::sim::reads::TravelReads;
+use crate::sim::scans::ScanRecord;
+use crate::sim::searches::SimSearch;
 use crate::sim::story::{Operation, Story};
 use crate::sim::timeline::Timeline;
+use crate::tree::KeyRange;
 
-/// A reader: a lookup, and the places that it remembers.
-pub(crate) struct SimReader<'a, L: TableLayout, C> {
-    lookup: KeyLookup<L, C>,
+/// A reader: a search, and the places that it remembers.
+pub(crate) struct SimReader<'a, S> {
+    search: S,
     story: &'a Story,
-    timeline: &'a Timeline,
+    reads: TravelReads<'a>,
     remembered: Vec<Option<Location>>,
-    grain: ReadGrain,
-    plant: Option<Plant>,
-    random: Rng,
-    now: usize,
-    /// Stores that usually happen during one READ.
-    haste: usize,
     buffer: Vec<u8>,
     pub(crate) busy: u64,
 }
 
-impl<'a, L: TableLayout, C: TornCheck> SimReader<'a, L, C> {
+/// The answers of readers.
+#[derive(Default)]
+pub(crate) struct ReaderRecords {
+    pub(crate) lookups: Vec<LookupRecord>,
+    pub(crate) scans: Vec<ScanRecord>,
+}
+
+impl<'a, S: SimSearch> SimReader<'a, S> {
     pub(crate) fn new(
         story: &'a Story,
         timeline: &'a Timeline,
         plant: Option<Plant>,
         mut random: Rng,
-    ) -> SimReader<'a, L, C> {
+    ) -> SimReader<'a, S> {
         // A check that needs whole lines gets them; the others get words, and sometimes lines.
-        let gets_lines = C::NEEDS == ReadGrain::Line || random.u8(..4) == 0;
+        let gets_lines = S::NEEDS == ReadGrain::Line || random.u8(..4) == 0;
+        let haste = [1, 5, 30, 200, 1000][random.usize(..5)];
         SimReader {
-            lookup: KeyLookup::new(story.memory_bytes),
+            search: S::create(story.memory_bytes, &mut random),
             story,
-            timeline,
+            reads: TravelReads {
+                timeline,
+                memory_bytes: story.memory_bytes,
+                grain: if gets_lines { ReadGrain::Line } else { ReadGrain::Word },
+                plant,
+                random,
+                now: 0,
+                parts_nodes: S::HAS_SCANS,
+                haste,
+            },
             remembered: vec![None; story.keys.len()],
-            grain: if gets_lines { ReadGrain::Line } else { ReadGrain::Word },
-            plant,
-            now: 0,
-            haste: [1, 5, 30, 200, 1000][random.usize(..5)],
-            random,
             buffer: Vec::new(),
             busy: 0,
         }
     }
 
-    /// Lookups until the end of the timeline.
-    pub(crate) fn travel(&mut self, records: &mut Vec<LookupRecord>) -> Result<(), String> {
-        while self.now < self.timeline.end() {
-            let key = self.random.usize(..self.story.keys.len());
-            let (begin, mut answer) = (self.now, self.look_up(key)?);
-            if answer.is_none() && begin == self.now {
+    /// Lookups and scans until the end of the timeline.
+    pub(crate) fn travel(&mut self, records: &mut ReaderRecords) -> Result<(), String> {
+        while self.reads.now < self.reads.timeline.end() {
+            if S::HAS_SCANS && self.reads.random.u8(..16) == 0 {
+                self.scan_some(records)?;
+            }
+            let key = self.reads.random.usize(..self.story.keys.len());
+            let (begin, mut answer) = (self.reads.now, self.look_up(key)?);
+            if answer.is_none() && begin == self.reads.now {
                 return Err(format!(
                     "nothing was stored during a lookup of key {key} at {begin}, and it had no answer"
                 ));
             }
             if let Some(answer) = answer.take() {
-                records.push(LookupRecord { key, begin, end: self.now, answer });
+                records.lookups.push(LookupRecord { key, begin, end: self.reads.now, answer });
             }
-            self.pass(self.haste * 4);
+            self.reads.pass(self.reads.haste * 4);
         }
         Ok(())
     }
 
+    /// Scans some keys. What it finds of each is an answer for that, too.
+    fn scan_some(&mut self, records: &mut ReaderRecords) -> Result<(), String> {
+        let random = &mut self.reads.random;
+        let keys = self.story.keys.len();
+        let first = random.usize(..keys);
+        let (last, limit) = (random.usize(first..keys), random.usize(1..keys * 2));
+        let scan = self.scan(first, last, limit)?;
+        for (key, value) in &scan.items {
+            let (key, answer) = (*key, Some(value.clone()));
+            records.lookups.push(LookupRecord { key, begin: scan.begin, end: scan.end, answer });
+        }
+        records.scans.push(scan);
+        Ok(())
+    }
+
+    /// Scans the keys between two numbers.
+    fn scan(&mut self, first: usize, last: usize, limit: usize) -> Result<ScanRecord, String> {
+        let (begin, story) = (self.reads.now, self.story);
+        let range = KeyRange::of(story.keys[first].as_slice()..=story.keys[last].as_slice());
+        let (mut items, mut order) = (Vec::new(), self.reads.random.fork());
+        let mut strangers = 0;
+        let mut read = |wanted, bytes: &mut Vec<u8>| self.reads.read(wanted, begin, bytes);
+        let mut each = |item: crate::tree::ScanItem<'_>| match story.keys.binary_search_by(|key| key[..].cmp(item.key))
+        {
+            Ok(key) => items.push((key, item.object.value.to_vec())),
+            Err(_) => strangers += 1,
+        };
+        let is_whole = self.search.scan(&range, limit, &mut order, &mut read, &mut each)?;
+        if strangers > 0 {
+            return Err(format!("a scan found {strangers} keys that nobody has put"));
+        }
+        self.busy += u64::from(!is_whole);
+        let end = self.reads.now;
+        if !is_whole && begin == end {
+            let stands = story.operations.iter().any(|operation| operation.begin < begin && begin < operation.end);
+            if !stands {
+                return Err(format!("nothing was stored during a scan at {begin}, and it had no answer"));
+            }
+        }
+        Ok(ScanRecord { begin, end, keys: first..=last, limit, items, is_whole })
+    }
+
     /// Lookups at one time, at which the writer stands still. Keys that it is not working on must be found.
-    pub(crate) fn stand_still(&mut self, time: usize) -> Result<(), String> {
+    pub(crate) fn stand_still(&mut self, time: usize, scans: &mut Vec<ScanRecord>) -> Result<(), String> {
         let operations = &self.story.operations;
         let at_work = |operation: &&Operation| operation.begin < time && time < operation.end;
         let first = operations.iter().filter(at_work).map(|operation| operation.begin).min();
-        // A reader that has read the root record before. It could not while the writer stands in the middle of that.
-        (self.now, self.haste) = (first.unwrap_or(time), 0);
-        self.look_up(0)?;
-        self.now = time;
+        // A reader that has read the root record before. It could not while the writer stands in the middle of that. Trees
+        // never change theirs.
+        (self.reads.now, self.reads.haste) = (first.unwrap_or(time), 0);
+        if !S::HAS_SCANS || self.reads.random.bool() {
+            self.look_up(0)?;
+        }
+        self.reads.now = time;
         for key in 0..self.story.keys.len() {
             let done =
                 self.story.operations.iter().rev().find(|operation| operation.key == key && operation.end <= time);
@@ -88,8 +145,7 @@ impl<'a, L: TableLayout, C: TornCheck> SimReader<'a, L, C> {
                 (Some(None), None) => {}
                 // Slots may be moving then, and the reader cannot tell whether it has overlooked one.
                 (None, None) => {}
-                // The words of one entry are of two moments for as long as the writer stands there.
-                (None, Some(_)) if L::NAME == "cuckoo" => {}
+                (None, Some(_)) if S::MAY_HIDE => {}
                 (answer, _) => {
                     let kind = answer.map(|answer| answer.is_some());
                     let present = present.map(<[u8]>::len);
@@ -99,23 +155,26 @@ impl<'a, L: TableLayout, C: TornCheck> SimReader<'a, L, C> {
                 }
             }
         }
+        if S::HAS_SCANS {
+            scans.push(self.scan(0, self.story.keys.len() - 1, usize::MAX)?);
+        }
         Ok(())
     }
 
     /// The answer of one lookup; `None` if writers were in between each time.
     fn look_up(&mut self, key: usize) -> Result<Option<Option<Vec<u8>>>, String> {
-        let (story, begin) = (self.story, self.now);
+        let (story, begin) = (self.story, self.reads.now);
         let name = &story.keys[key];
-        let remembered = self.remembered[key].filter(|_| self.random.u8(..8) > 0);
-        let mut wanted = match self.lookup.start(name, remembered) {
+        let remembered = self.remembered[key].filter(|_| self.reads.random.u8(..8) > 0);
+        let mut wanted = match self.search.start(name, remembered) {
             LookupStep::Read(wanted) => wanted,
             other => return Err(format!("a lookup begins with {other:?}")),
         };
         loop {
             let mut bytes = std::mem::take(&mut self.buffer);
-            self.read(wanted, begin, &mut bytes)?;
+            self.reads.read(wanted, begin, &mut bytes)?;
             let (mut ended, mut location) = (None, None);
-            match self.lookup.feed(name, &bytes) {
+            match self.search.feed(name, &bytes) {
                 LookupStep::Read(next) => wanted = next,
                 LookupStep::Found(object) => {
                     location = Some(object.location);
@@ -132,44 +191,5 @@ impl<'a, L: TableLayout, C: TornCheck> SimReader<'a, L, C> {
                 return Ok(answer);
             }
         }
-    }
-
-    /// One READ, which takes some time. Each of its pieces is copied at a time of its own.
-    fn read(&mut self, wanted: ReadRequest, lookup_begin: usize, bytes: &mut Vec<u8>) -> Result<(), String> {
-        let ReadRequest { at, len_bytes } = wanted;
-        if at.checked_add(len_bytes).is_none_or(|end| end > self.story.memory_bytes) {
-            // The device refuses it, and the connection fails: no reader may ask for it.
-            return Err(format!("a READ of {len_bytes} bytes at {at}, in {} bytes", self.story.memory_bytes));
-        }
-        bytes.resize(len_bytes as usize, 0);
-        self.pass(self.haste);
-        let begin = self.now;
-        self.pass(self.haste);
-        let (begin, end) = match self.plant {
-            Some(Plant::OldRoots) if at == 0 => (lookup_begin, lookup_begin),
-            _ => (begin, self.now),
-        };
-        let grain = if self.grain == ReadGrain::Line { 64 } else { 8 };
-        let (random, is_split) = (&mut self.random, self.haste > 0);
-        let middle = random.usize(begin..=end);
-        // Most READs see two moments: that mixes more than many moments do.
-        let sees_two = random.u8(..4) > 0;
-        self.timeline.read(at, bytes, grain, || match (is_split, sees_two) {
-            (false, _) => end,
-            (true, true) => {
-                if random.bool() {
-                    begin.max(middle.saturating_sub(1))
-                } else {
-                    end
-                }
-            }
-            (true, false) => random.usize(begin..=end),
-        });
-        Ok(())
-    }
-
-    fn pass(&mut self, stores: usize) {
-        let stores = if stores == 0 || self.random.u8(..3) == 0 { 0 } else { self.random.usize(..=stores * 2) };
-        self.now = (self.now + stores).min(self.timeline.end());
     }
 }

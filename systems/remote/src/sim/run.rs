@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
 
-use crate::layout::{Cluster, Cuckoo, Hopscotch, TableLayout};
-use crate::object::{Crc64, LineVersions, TornCheck};
-use crate::sim::history;
+use crate::layout::{Cluster, Cuckoo, Hopscotch};
+use crate::object::{Crc64, LineVersions};
+use crate::sim::owners::{SimFamily, TableFamily, TreeFamily};
 use crate::sim::plant::{BothEnds, Plant, Unchecked};
-use crate::sim::readers::SimReader;
+use crate::sim::readers::{ReaderRecords, SimReader};
 use crate::sim::story::Story;
 use crate::sim::timeline::Timeline;
+use crate::sim::{history, scans};
 
 /// The layouts and checks that seeds run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,12 @@ pub enum SimKind {
     Cuckoo,
     /// Cluster hashing with marks in lines, read in lines.
     ClusterLines,
+    /// A B-tree, CRC64.
+    Tree,
+    /// A B-tree with marks in lines, read in lines.
+    TreeLines,
+    /// Planted: a B-tree whose objects have no check.
+    TreeUnchecked,
     /// Planted: versions at both ends only.
     BothEnds,
     /// Planted: no check.
@@ -32,7 +39,14 @@ pub enum SimKind {
 
 impl SimKind {
     /// Those whose rules must hold.
-    pub const SOUND: [SimKind; 4] = [SimKind::Cluster, SimKind::Hopscotch, SimKind::Cuckoo, SimKind::ClusterLines];
+    pub const SOUND: [SimKind; 6] = [
+        SimKind::Cluster,
+        SimKind::Hopscotch,
+        SimKind::Cuckoo,
+        SimKind::ClusterLines,
+        SimKind::Tree,
+        SimKind::TreeLines,
+    ];
 
     /// The kind of that name.
     pub fn named(name: &str) -> Option<SimKind> {
@@ -49,7 +63,9 @@ pub struct SeedReport {
     pub stores: u64,
     /// Lookups with an answer.
     pub lookups: u64,
-    /// Lookups that found writers in between each time.
+    /// Scans.
+    pub scans: u64,
+    /// Lookups and scans that found writers in between each time.
     pub busy: u64,
     /// Operations that found no room.
     pub refused: u64,
@@ -69,6 +85,7 @@ impl SeedReport {
             operations: self.operations + other.operations,
             stores: self.stores + other.stores,
             lookups: self.lookups + other.lookups,
+            scans: self.scans + other.scans,
             busy: self.busy + other.busy,
             refused: self.refused + other.refused,
             locked: self.locked + other.locked,
@@ -113,24 +130,27 @@ pub fn run_seed(kind: SimKind, seed: u64) -> Result<SeedReport, SeedFailure> {
 /// As [`run_seed`].
 pub fn run_planted(kind: SimKind, plant: Option<Plant>, seed: u64) -> Result<SeedReport, SeedFailure> {
     let run = || match kind {
-        SimKind::Cluster => run::<Cluster, Crc64>(plant, seed),
-        SimKind::Hopscotch => run::<Hopscotch, Crc64>(plant, seed),
-        SimKind::Cuckoo => run::<Cuckoo, Crc64>(plant, seed),
-        SimKind::ClusterLines => run::<Cluster, LineVersions>(plant, seed),
-        SimKind::BothEnds => run::<Cluster, BothEnds>(plant, seed),
-        SimKind::Unchecked => run::<Cluster, Unchecked>(plant, seed),
+        SimKind::Cluster => run::<TableFamily<Cluster, Crc64>>(plant, seed),
+        SimKind::Hopscotch => run::<TableFamily<Hopscotch, Crc64>>(plant, seed),
+        SimKind::Cuckoo => run::<TableFamily<Cuckoo, Crc64>>(plant, seed),
+        SimKind::ClusterLines => run::<TableFamily<Cluster, LineVersions>>(plant, seed),
+        SimKind::BothEnds => run::<TableFamily<Cluster, BothEnds>>(plant, seed),
+        SimKind::Tree => run::<TreeFamily<Crc64>>(plant, seed),
+        SimKind::TreeLines => run::<TreeFamily<LineVersions>>(plant, seed),
+        SimKind::TreeUnchecked => run::<TreeFamily<Unchecked>>(plant, seed),
+        SimKind::Unchecked => run::<TableFamily<Cluster, Unchecked>>(plant, seed),
     };
     let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("a panic".into()));
     outcome.map_err(|reason| SeedFailure { kind, seed, reason })
 }
 
-fn run<L: TableLayout, C: TornCheck>(plant: Option<Plant>, seed: u64) -> Result<SeedReport, String> {
+fn run<F: SimFamily>(plant: Option<Plant>, seed: u64) -> Result<SeedReport, String> {
     let mut random = Rng::with_seed(seed);
-    let mut story = Story::tell::<L, C>(&mut random);
+    let mut story = Story::tell::<F>(&mut random);
     if let Some(plant) = plant {
         plant.spoil(&mut story);
     }
-    let (timeline, mut records) = (Timeline::new(&story.stores), Vec::new());
+    let (timeline, mut records) = (Timeline::new(&story.stores), ReaderRecords::default());
     let mut report = SeedReport {
         operations: story.operations.len() as u64,
         stores: timeline.end() as u64,
@@ -141,18 +161,21 @@ fn run<L: TableLayout, C: TornCheck>(plant: Option<Plant>, seed: u64) -> Result<
         ..SeedReport::default()
     };
     for _ in 0..6 {
-        let mut reader = SimReader::<L, C>::new(&story, &timeline, plant, random.fork());
+        let mut reader = SimReader::<F::Search>::new(&story, &timeline, plant, random.fork());
         reader.travel(&mut records)?;
         report.busy += reader.busy;
     }
-    report.lookups = records.len() as u64;
+    report.lookups = records.lookups.len() as u64;
     for _ in 0..4 {
         let time = random.usize(..=timeline.end());
         // Before the first operation, the table itself is being made.
         if story.operations.first().is_some_and(|first| first.begin <= time) {
-            SimReader::<L, C>::new(&story, &timeline, plant, random.fork()).stand_still(time)?;
+            SimReader::<F::Search>::new(&story, &timeline, plant, random.fork())
+                .stand_still(time, &mut records.scans)?;
         }
     }
-    history::check(&story.operations, story.keys.len(), records)?;
+    report.scans = records.scans.len() as u64;
+    scans::check(&story.operations, story.keys.len(), &records.scans)?;
+    history::check(&story.operations, story.keys.len(), records.lookups)?;
     Ok(report)
 }

@@ -2,10 +2,8 @@
 
 use fastrand::Rng;
 
-use crate::allocator::AllocatorOptions;
-use crate::layout::TableLayout;
-use crate::object::TornCheck;
-use crate::owner::{OwnerError, OwnerOptions, TableOwner};
+use crate::owner::OwnerError;
+use crate::sim::owners::{SimFamily, SimOwner};
 use crate::sim::peer::PeerWrite;
 use crate::sim::timeline::{NotedMemory, WordStore};
 
@@ -33,13 +31,15 @@ pub(crate) struct Story {
     /// Updates by peers, and locks that the owner had to break.
     pub(crate) by_peers: u64,
     pub(crate) broken: u64,
+    /// The longest values.
+    longest: &'static [usize],
     /// The peer's update that is under way.
     peer: Option<PeerWrite>,
 }
 
 /// Bytes that follow from a number.
-fn value(random: &mut Rng, number: usize) -> Vec<u8> {
-    let longest = [0, 8, 40, 100, 300, 1200, 5000][random.usize(..7)];
+fn value(random: &mut Rng, number: usize, longest: &[usize]) -> Vec<u8> {
+    let longest = longest[random.usize(..longest.len())];
     let len_bytes = random.usize(..=longest);
     let mut bytes = Rng::with_seed(number as u64);
     (number as u32).to_le_bytes().into_iter().chain((0..len_bytes).map(|_| bytes.u8(..))).collect()
@@ -47,20 +47,12 @@ fn value(random: &mut Rng, number: usize) -> Vec<u8> {
 
 impl Story {
     /// Tells the story of a seed.
-    pub(crate) fn tell<L: TableLayout, C: TornCheck>(random: &mut Rng) -> Story {
-        let memory = NotedMemory::new(random.u64(48..200) << 10, random.fork());
+    pub(crate) fn tell<F: SimFamily>(random: &mut Rng) -> Story {
+        let memory = NotedMemory::new(F::Owner::memory_bytes(random), random.fork());
         let memory_bytes = crate::memory::WordMemory::len_bytes(&memory);
-        let keys = random.usize(2..80);
-        let reuse_after_ns = [0, 5, 50][random.usize(..3)];
-        let options = OwnerOptions {
-            keys: random.u64(1..40),
-            may_grow: true,
-            in_place_bytes: [0, 64, 1024, 1 << 20][random.usize(..4)],
-            allocator: AllocatorOptions { slab_bytes: [4096, 16384][random.usize(..2)], reuse_after_ns },
-            salt: random.u64(..),
-        };
+        let plan = F::Owner::plan(random);
         let mut story = Story {
-            keys: (0..keys).map(|key| format!("key {key} {}", "x".repeat(key % 30)).into_bytes()).collect(),
+            keys: plan.keys,
             operations: Vec::new(),
             stores: Vec::new(),
             memory_bytes,
@@ -68,14 +60,17 @@ impl Story {
             locked: 0,
             by_peers: 0,
             broken: 0,
+            longest: plan.longest,
             peer: None,
         };
-        if let Ok(mut owner) = TableOwner::<_, L, C>::create(&memory, options) {
-            for number in 0..random.usize(20..250) {
+        if let Ok(mut owner) = F::Owner::create(&memory, plan.options) {
+            let operations = random.usize(plan.operations);
+            for number in 0..operations {
                 owner.set_now(number as u64);
+                let deletes = plan.deletes[number * 3 / operations];
                 match random.u8(..8) {
-                    0..2 if C::PEERS_MAY_WRITE => story.let_peer(&mut owner, &memory, random, number),
-                    _ => story.operate(&mut owner, &memory, random, number),
+                    0..2 if F::Owner::HAS_PEERS => story.let_peer(&mut owner, &memory, random, number),
+                    _ => story.operate(&mut owner, &memory, random, (number, deletes)),
                 }
             }
             while story.peer.is_some() {
@@ -87,20 +82,14 @@ impl Story {
     }
 
     /// One step of a peer. Sometimes it dies, and the owner breaks its lock.
-    fn let_peer<L: TableLayout, C: TornCheck>(
-        &mut self,
-        owner: &mut TableOwner<&NotedMemory, L, C>,
-        memory: &NotedMemory,
-        random: &mut Rng,
-        number: usize,
-    ) {
+    fn let_peer<'m>(&mut self, owner: &mut impl SimOwner<'m>, memory: &NotedMemory, random: &mut Rng, number: usize) {
         let Some(mut peer) = self.peer.take() else {
             let key = random.usize(..self.keys.len());
-            self.peer = PeerWrite::start(owner, memory, random, (key, &self.keys[key]));
+            self.peer = owner.start_peer(memory, random, (key, &self.keys[key]));
             return;
         };
         if random.u8(..8) == 0 {
-            let value = value(random, number);
+            let value = value(random, number, self.longest);
             match owner.break_lock(&self.keys[peer.key], peer.held, &value) {
                 Ok(_) => {
                     self.broken += 1;
@@ -122,19 +111,19 @@ impl Story {
         self.operations.push(Operation { key, value: Some(value), begin, end });
     }
 
-    fn operate<L: TableLayout, C: TornCheck>(
+    fn operate<'m>(
         &mut self,
-        owner: &mut TableOwner<&NotedMemory, L, C>,
+        owner: &mut impl SimOwner<'m>,
         memory: &NotedMemory,
         random: &mut Rng,
-        number: usize,
+        (number, deletes): (usize, u8),
     ) {
         let (key, begin) = (random.usize(..self.keys.len()), memory.now());
-        let done = if random.u8(..4) == 0 {
+        let done = if random.u8(..4) < deletes {
             owner.delete(&self.keys[key]).map(|was_there| was_there.then_some(None))
         } else {
-            let value = value(random, number);
-            owner.put(&self.keys[key], &value).map(|_| Some(Some(value)))
+            let value = value(random, number, self.longest);
+            owner.put(&self.keys[key], &value).map(|()| Some(Some(value)))
         };
         match done {
             Ok(Some(value)) => self.operations.push(Operation { key, value, begin, end: memory.now() }),

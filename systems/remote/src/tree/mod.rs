@@ -30,6 +30,8 @@ pub use cache::NodeCache;
 pub use lookup::TreeLookup;
 pub use owner::{TreeOptions, TreeOwner};
 pub use pointer::NODE_BYTES;
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use pointer::{NodeHeader, NodeState};
 pub use range::KeyRange;
 pub use root::TreeRoot;
 pub use scan::{ScanItem, ScanStep, TreeScan};
