@@ -21,20 +21,17 @@ pub enum Plant {
     LateReplacements,
     /// The owner of a tree leads to new nodes before it has written them.
     EarlyNodes,
-    /// The reader of a tree does not read the first word of a leaf again.
-    OldLeaves,
 }
 
 impl Plant {
     /// All.
-    pub const ALL: [Plant; 7] = [
+    pub const ALL: [Plant; 6] = [
         Plant::UncountedMoves,
         Plant::LateDeaths,
         Plant::EarlyRoots,
         Plant::OldRoots,
         Plant::LateReplacements,
         Plant::EarlyNodes,
-        Plant::OldLeaves,
     ];
 
     /// Changes the order of a story's stores.
@@ -49,7 +46,7 @@ impl Plant {
             Plant::EarlyNodes => {
                 story.operations.iter().for_each(|done| hurry_nodes(&mut story.stores[done.begin..done.end]))
             }
-            Plant::OldRoots | Plant::OldLeaves => {}
+            Plant::OldRoots => {}
         }
     }
 }

@@ -80,7 +80,7 @@ impl<'a, S: SimSearch> SimReader<'a, S> {
         Ok(())
     }
 
-    /// Scans some keys. What it finds of each is an answer for that, too.
+    /// Scans some keys. Each item is also an answer of a lookup of its key.
     fn scan_some(&mut self, records: &mut ReaderRecords) -> Result<(), String> {
         let random = &mut self.reads.random;
         let keys = self.story.keys.len();

@@ -36,7 +36,6 @@ impl TravelReads<'_> {
         self.pass(self.haste);
         let (begin, end) = match self.plant {
             Some(Plant::OldRoots) if at == 0 => (lookup_begin, lookup_begin),
-            Some(Plant::OldLeaves) if len_bytes == 8 => (lookup_begin, lookup_begin),
             _ => (begin, self.now),
         };
         let grain = if self.grain == ReadGrain::Line { 64 } else { 8 };

@@ -255,3 +255,43 @@ impl<C: TornCheck> TreeLookup<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::pointer::NODE_BYTES;
+    use crate::{AllocatorOptions, Crc64, PlainMemory, TreeOptions, TreeOwner, WordMemory};
+
+    fn node_bytes(memory: &PlainMemory, at: u64) -> Vec<u8> {
+        let mut bytes = vec![0; NODE_BYTES as usize];
+        memory.copy_out(at, &mut bytes);
+        bytes
+    }
+
+    /// The first words of a READ are those of a live leaf, and the others of the node that has its block later.
+    #[test]
+    fn a_key_is_not_absent_because_the_block_of_its_leaf_was_used_again() {
+        let memory = PlainMemory::new(1 << 20);
+        let allocator = AllocatorOptions { reuse_after_ns: 0, ..AllocatorOptions::default() };
+        let mut tree =
+            TreeOwner::<_, Crc64>::create(&memory, TreeOptions { allocator, ..TreeOptions::default() }).unwrap();
+        (0..40_u32).for_each(|key| assert!(tree.put(&(key * 100).to_be_bytes(), b"v").is_ok()));
+        let (mut lookup, mut nodes) = (TreeLookup::<Crc64>::new(1 << 20), NodeCache::new(0));
+        let key = 3900_u32.to_be_bytes();
+        let mut root = [0; ROOT_BYTES as usize];
+        memory.copy_out(0, &mut root);
+        assert!(matches!(lookup.start(&key, None, &mut nodes), LookupStep::Read(wanted) if wanted.at == 0));
+        let LookupStep::Read(leaf) = lookup.feed(&key, &root, &mut nodes) else { panic!() };
+        let early = node_bytes(&memory, leaf.at);
+
+        let mut more = (0..4000_u32).filter(|key| key % 100 != 0);
+        while memory.load(leaf.at) >> 62 != 1 || word_at(&early, 0) == memory.load(leaf.at) {
+            assert!(tree.put(&more.next().unwrap().to_be_bytes(), b"v").is_ok());
+        }
+        let mixture = [&early[..64], &node_bytes(&memory, leaf.at)[64..]].concat();
+        let LookupStep::Read(again) = lookup.feed(&key, &mixture, &mut nodes) else { panic!() };
+        assert_eq!((again.at, again.len_bytes), (leaf.at, 8), "the mixture looks like a leaf without the key");
+        let first_word = memory.load(leaf.at).to_le_bytes();
+        assert!(matches!(lookup.feed(&key, &first_word, &mut nodes), LookupStep::Read(wanted) if wanted.at == 0));
+    }
+}
