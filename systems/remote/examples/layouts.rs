@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use longarm::{Connection, Listener, ProtectionDomain, RemoteKey};
 use longarm_remote::{
-    Cluster, Crc64, Cuckoo, Hopscotch, OwnerOptions, ReaderOptions, TableLayout, TableMemory, TableOwner, TableReader,
+    Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, OwnerOptions, ReaderOptions, TableLayout, TableMemory, TableOwner,
+    TableReader, TreeOptions, TreeOwner, TreeReader,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     plain_read(&listener, &domain)?;
     layout::<Cluster>(&listener, &domain)?;
     layout::<Hopscotch>(&listener, &domain)?;
-    layout::<Cuckoo>(&listener, &domain)
+    layout::<Cuckoo>(&listener, &domain)?;
+    tree(&listener, &domain)
 }
 
 /// Both ends of a connection: the reader's, and the owner's.
@@ -88,4 +90,40 @@ fn layout<L: TableLayout>(listener: &Listener, domain: &ProtectionDomain) -> Res
     assert_eq!(found, KEYS);
     tell(&format!("{}: multi-get, known", L::NAME), KEYS, began, reader.stats().reads - before);
     Ok(())
+}
+
+/// The tree: lookups, and scans of a hundred keys.
+fn tree(listener: &Listener, domain: &ProtectionDomain) -> Result<(), Box<dyn Error>> {
+    let memory = TableMemory::readable(domain, 64 << 20)?;
+    let mut tree = TreeOwner::<_, Crc64>::create(&memory, TreeOptions::default())?;
+    let mut began = Instant::now();
+    for key in 0..KEYS {
+        tree.set_now(began.elapsed().as_nanos() as u64);
+        tree.put(&mixed(key), &VALUE)?;
+    }
+    tell("tree: insert", KEYS, began, 0);
+    let (reader, _owner) = connect(listener, domain)?;
+    let options = ReaderOptions { locations: KEYS as usize * 2, ..ReaderOptions::default() };
+    let mut reader = TreeReader::<_, Crc64>::new(reader, memory.key(), options)?;
+    let mut value = Vec::new();
+    for what in ["tree: get", "tree: get, place known"] {
+        let before = reader.stats().reads;
+        began = Instant::now();
+        for key in 0..KEYS {
+            assert!(reader.get(&mixed(key), &mut value)?.is_some() && value == VALUE);
+        }
+        tell(what, KEYS, began, reader.stats().reads - before);
+    }
+    let (before, mut found) = (reader.stats().reads, 0);
+    began = Instant::now();
+    for key in 0..KEYS / 64 {
+        reader.scan(&KeyRange::of(mixed(key).as_slice()..), 100, |_| found += 1)?;
+    }
+    tell("tree: scan, each key", found, began, reader.stats().reads - before);
+    Ok(())
+}
+
+/// Keys in an order that looks random.
+fn mixed(key: u64) -> [u8; 8] {
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }

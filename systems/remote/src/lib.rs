@@ -71,4 +71,4 @@ pub use tree::{
     KeyRange, NODE_BYTES, NodeCache, ScanItem, ScanStep, TreeLookup, TreeOptions, TreeOwner, TreeRoot, TreeScan,
 };
 pub use update::{OneSidedUpdate, UpdateRefusal, UpdateStep};
-pub use verbs::{FoundPlace, ReadError, ReaderOptions, ReaderStats, TableMemory, TableReader};
+pub use verbs::{FoundPlace, ReadError, ReaderOptions, ReaderStats, TableMemory, TableReader, TreeReader};

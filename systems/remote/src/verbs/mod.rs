@@ -1,9 +1,13 @@
 //! Tables over the Rust API: the owner's registered memory, and readers on queue pairs.
 
 mod error;
+mod lanes;
 mod reader;
 mod region;
+mod tree_reader;
 
 pub use error::ReadError;
-pub use reader::{FoundPlace, ReaderOptions, ReaderStats, TableReader};
+pub use lanes::{ReaderOptions, ReaderStats};
+pub use reader::{FoundPlace, TableReader};
 pub use region::TableMemory;
+pub use tree_reader::TreeReader;

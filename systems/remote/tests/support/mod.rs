@@ -5,8 +5,10 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use longarm::connection::Route;
-use longarm::{Access, Connection, Listener, RemoteKey};
-use longarm_remote::{Cluster, Crc64, OwnerOptions, ReaderOptions, TableMemory, TableOwner, TableReader};
+use longarm::{Access, Connection, Listener, ProtectionDomain, RemoteKey};
+use longarm_remote::{
+    Cluster, Crc64, OwnerOptions, ReaderOptions, TableMemory, TableOwner, TableReader, TreeOptions, TreeOwner,
+};
 use rustix::process::Signal;
 
 /// Patience: other programs share the machine.
@@ -27,7 +29,7 @@ pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
         Some("body") => body(),
         Some(role) => {
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
-            own(role == "writer");
+            if role == "tree" { own_tree() } else { own(role == "writer") }
         }
     }
 }
@@ -105,14 +107,7 @@ fn own(writes: bool) {
     for number in 0..KEYS {
         table.put(&key(number), &value(number, 0)).unwrap();
     }
-    std::thread::spawn(move || {
-        let cq = domain.device().completion_queue().unwrap();
-        let mut connections = Vec::new();
-        while let Ok(incoming) = listener.incoming().wait(Duration::from_secs(3600)) {
-            let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-            connections.extend(incoming.accept(domain.rc(&cq).remote_access(access), &key_bytes).wait(PATIENCE));
-        }
-    });
+    accept(listener, domain, key_bytes);
     let began = Instant::now();
     for round in 1.. {
         if !writes {
@@ -131,8 +126,53 @@ fn own(writes: bool) {
     }
 }
 
+/// Accepts connections, in a thread.
+fn accept(listener: Listener, domain: ProtectionDomain, key_bytes: [u8; RemoteKey::ENCODED_BYTES]) {
+    std::thread::spawn(move || {
+        let cq = domain.device().completion_queue().unwrap();
+        let mut connections = Vec::new();
+        while let Ok(incoming) = listener.incoming().wait(Duration::from_secs(3600)) {
+            let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+            connections.extend(incoming.accept(domain.rc(&cq).remote_access(access), &key_bytes).wait(PATIENCE));
+        }
+    });
+}
+
+/// The owner of a tree: crowds of guests come and go among the keys, so that nodes are split and merged all the time.
+fn own_tree() {
+    let listener = testkit::wait_for("the address is free", || Listener::bind(ADDRESS).wait(PATIENCE).ok());
+    let domain = listener.open_device().unwrap().protection_domain().unwrap();
+    let memory = TableMemory::readable(&domain, MEMORY_BYTES).unwrap();
+    let options = TreeOptions { in_place_bytes: 600, ..TreeOptions::default() };
+    let mut tree = TreeOwner::<_, Crc64>::create(&memory, options).unwrap();
+    for number in 0..KEYS {
+        tree.put(&key(number), &value(number, 0)).unwrap();
+    }
+    accept(listener, domain, memory.key().to_bytes());
+    let began = Instant::now();
+    for round in 1.. {
+        for number in 0..KEYS {
+            tree.set_now(began.elapsed().as_nanos() as u64);
+            tree.put(&key(number), &value(number, round)).unwrap();
+            if number % 20 == round as u32 % 20 {
+                let guest = |guest: u32| format!("key {number} guest {guest:03}").into_bytes();
+                let nodes = tree.nodes();
+                (0..80).for_each(|name| assert!(tree.put(&guest(name), b"guest").is_ok()));
+                assert!(tree.nodes() > nodes);
+                (0..80).for_each(|name| assert_eq!(tree.delete(&guest(name)), Ok(true)));
+            }
+        }
+    }
+}
+
 /// A reader of the owner's table, as soon as that listens.
 pub(crate) fn reader(options: ReaderOptions) -> TestReader {
+    let (qp, key) = connect();
+    TableReader::new(qp, key, options).unwrap()
+}
+
+/// A connection to the owner, as soon as that listens, and the key to its memory.
+pub(crate) fn connect() -> (Connection, RemoteKey) {
     let connect = || {
         let device = Route::to(ADDRESS).wait(PATIENCE).ok()?.open_device().ok()?;
         let (domain, cq) = (device.protection_domain().ok()?, device.completion_queue().ok()?);
@@ -140,5 +180,5 @@ pub(crate) fn reader(options: ReaderOptions) -> TestReader {
     };
     let qp = testkit::wait_for("the owner listens", connect);
     let key = RemoteKey::from_bytes(&qp.private_data()[..RemoteKey::ENCODED_BYTES]).unwrap();
-    TableReader::new(qp, key, options).unwrap()
+    (qp, key)
 }
