@@ -26,6 +26,7 @@ fn the_tests_of_the_crate_pass() {
         "datagrams",
         "disconnects",
         "examples",
+        "extensions",
         "given_memory",
         "operations",
         "polling",

@@ -1,6 +1,7 @@
 //! Tests of whole engines over real sockets, in network namespaces of their own.
 
 mod atomics;
+mod calls;
 mod completions;
 mod datagrams;
 mod equal;

@@ -126,6 +126,12 @@ impl Batch<'_, Rc> {
         self.add(request)
     }
 
+    /// Adds a [call](crate::QueuePair::call).
+    pub fn call(self, request: &[u8], reply: impl Lend, to: &RemoteKey) -> Self {
+        let call = SendRequest::call(request, reply.lend(), to, &self.qp.domain);
+        self.add(call)
+    }
+
     /// Adds a [compare-and-swap](crate::QueuePair::compare_swap).
     pub fn compare_swap(self, at: &RemoteKey, compare: u64, swap: u64) -> Self {
         let request = SendRequest::atomic(AtomicOp::CompareSwap { compare, swap }, at, &self.qp.domain);

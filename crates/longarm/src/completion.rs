@@ -29,7 +29,7 @@ impl Completion {
             let len_bytes = received_bytes(&done);
             done.loan.set_len(len_bytes);
         }
-        if done.is_ok() && done.op == CompletionOp::ObjectRead {
+        if done.is_ok() && matches!(done.op, CompletionOp::ObjectRead | CompletionOp::Call) {
             done.loan.set_len(done.completion.byte_len.into());
         }
         Completion { ticket: Ticket(key), done, reason }
@@ -90,6 +90,11 @@ impl Completion {
     /// True if a [READ of an object](crate::QueuePair::read_object) brought the object, and false if it was busy.
     pub fn is_whole_object(&self) -> bool {
         self.is_ok() && self.op() == CompletionOp::ObjectRead && object::is_whole(self.done.completion.byte_len)
+    }
+
+    /// Bytes of the reply, if it is that of a [call](crate::QueuePair::call).
+    pub fn reply_bytes(&self) -> Option<u32> {
+        (self.is_ok() && self.op() == CompletionOp::Call).then_some(self.done.completion.byte_len)
     }
 
     /// The old value that an atomic found.

@@ -169,7 +169,7 @@
 //!  cq, wait, blocking_call      completions: taken from the device, sorted, delivered
 //!  completion, object      the outcome of a request, with its buffers
 //!  flight         requests that the device has, and their loans; failures
-//!  scoped, region, window, scratch, buffer, domain      memory
+//!  calls, scoped, region, window, scratch, buffer, domain      memory
 //!  open_device, events, remote, address, error      the device, names, errors
 //! ```
 //!
@@ -183,6 +183,7 @@ mod address;
 mod batch;
 mod blocking_call;
 mod buffer;
+mod calls;
 mod completion;
 pub mod connection;
 mod cq;
@@ -211,6 +212,7 @@ mod work;
 pub use address::AddressHandle;
 pub use batch::{Batch, BatchFailure};
 pub use buffer::Buffer;
+pub use calls::{RegionCall, ServedCalls};
 pub use completion::{Completion, Message, Outcome};
 pub use connection::{
     Accept, Bind, Connectable, Connecting, Connection, Disconnected, FindRoute, Incoming, IncomingStream, Listener,
@@ -242,5 +244,5 @@ pub use work::{Unsignaled, Work};
 pub use device::{Capabilities, CqError, DeviceCounters, DeviceInfo, Limits, PortInfo, PortState, Provider};
 pub use faults::FaultPlan;
 pub use memory::{BorrowedMemory, OwnedMemory};
-pub use transport::{Access, CompletionOp, Mtu, QpCounters, QpEvent, QpState, QpType, Reason, Status};
+pub use transport::{Access, CompletionOp, Mtu, QpCounters, QpEvent, QpState, QpType, Reason, ReplyBytes, Status};
 pub use wire::{Gid, QKey, Qpn, RKey};

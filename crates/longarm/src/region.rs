@@ -35,7 +35,7 @@ pub struct MemoryRegion {
 
 impl ProtectionDomain {
     /// Allocates `len` zeroed bytes that peers may reach with the rights in `access`: any of
-    /// `REMOTE_READ`, `REMOTE_WRITE`, `REMOTE_ATOMIC` and `FLUSH_GLOBAL`, and `ZERO_BASED` to let addresses
+    /// `REMOTE_READ`, `REMOTE_WRITE`, `REMOTE_ATOMIC`, `REMOTE_CALL` and `FLUSH_GLOBAL`, and `ZERO_BASED` to let addresses
     /// count from zero.
     ///
     /// # Errors
@@ -95,6 +95,9 @@ impl MemoryRegion {
         memory: Arc<Region>,
         access: Access,
     ) -> Result<MemoryRegion, ResourceError> {
+        if access.contains(Access::REMOTE_CALL) && !domain.device().capabilities().calls {
+            return Err(device::Error::Invalid("only Longarm's own device carries out calls").into());
+        }
         let access = access | Access::LOCAL_WRITE | Access::MW_BIND;
         let mr = domain.device_pd().register_region(&memory, access)?;
         Ok(MemoryRegion { core: Arc::new(RegionCore { mr, domain: domain.clone(), memory }) })
@@ -183,6 +186,11 @@ impl MemoryRegion {
         let len_bytes = range.end.saturating_sub(range.start);
         self.part(range.start, len_bytes)?;
         Ok(RegionSlice { core: Arc::clone(&self.core), offset: range.start, len_bytes })
+    }
+
+    /// Another handle of the same region.
+    pub(crate) fn share(&self) -> MemoryRegion {
+        MemoryRegion { core: Arc::clone(&self.core) }
     }
 
     pub(crate) fn core(&self) -> &Arc<RegionCore> {

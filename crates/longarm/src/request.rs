@@ -1,6 +1,8 @@
 //! Send work requests, as they are put together before they are posted.
 
-use transport::{AtomicOp, FlushLevel, FlushPlacement, Payload, SendFlags, SendOp, SendWr, UdDestination};
+use transport::{
+    AtomicOp, CallBuffers, FlushLevel, FlushPlacement, Payload, REPLY_BYTES, SendFlags, SendOp, SendWr, UdDestination,
+};
 use wire::RKey;
 
 use crate::domain::{DomainId, ProtectionDomain};
@@ -79,6 +81,17 @@ impl SendRequest {
         let read = SendRequest::read(loan, from);
         let missing = (!domain.device().capabilities().object_read).then_some(PostError::Unsupported(OBJECT_READ));
         SendRequest { op: SendOp::ObjectRead(from.remote_addr(), lock_mask), refused: missing.or(read.refused), ..read }
+    }
+
+    /// The buffers get the room of the reply before the device has them, and the length of the reply afterwards.
+    pub(crate) fn call(request: &[u8], mut loan: Loan, to: &RemoteKey, domain: &ProtectionDomain) -> SendRequest {
+        loan.set_len(loan.capacity_bytes().min(REPLY_BYTES.into()));
+        let missing = (!domain.device().capabilities().calls).then_some(PostError::Unsupported(CALL));
+        let mut call = SendRequest::new(SendOp::Call(to.remote_addr()), loan);
+        if let Payload::Sgl(reply) = call.payload {
+            call.payload = Payload::Call(Box::new(CallBuffers { request: request.into(), reply }));
+        }
+        SendRequest { refused: missing, ..call }
     }
 
     /// The result goes to scratch memory of `domain`.
@@ -165,8 +178,9 @@ impl SendRequest {
     }
 }
 
-/// Its name in errors.
-pub(crate) const OBJECT_READ: &str = "the READ of an object";
+/// Names in errors.
+const CALL: &str = "a call";
+const OBJECT_READ: &str = "the READ of an object";
 
 fn is_word(key: &RemoteKey) -> bool {
     key.len_bytes() == 8 && key.addr().is_multiple_of(8)

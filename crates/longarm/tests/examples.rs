@@ -90,6 +90,18 @@ fn remote_counter() {
 }
 
 #[test]
+fn engine_calls() {
+    in_own_network(|| {
+        if !device_has(CALLS, |abilities| abilities.calls) {
+            return;
+        }
+        let text = run("engine_calls", &["--others", "3", "--calls", "200"], &[]);
+        assert_eq!(text.matches("made 200 calls").count(), 3, "{text}");
+        assert!(text.contains("the owner wakes up and finds 600 calls of 10 keys\n"), "{text}");
+    })
+}
+
+#[test]
 fn cas_lock() {
     in_own_network(|| {
         if !device_has(ATOMICS, |abilities| abilities.atomics) {
@@ -158,7 +170,7 @@ fn faults_do_not_change_what_an_example_says() {
 
 #[test]
 fn help_and_wrong_arguments() {
-    for name in ["round_trips", "remote_counter", "cas_lock", "ud_chat", "async_echo"] {
+    for name in ["round_trips", "remote_counter", "engine_calls", "cas_lock", "ud_chat", "async_echo"] {
         let output = Command::new(binary(name)).arg("--help").output().unwrap();
         assert!(checked(name, &output).contains(&format!("  {name}")), "{name}");
         let output = Command::new(binary(name)).args(["--nonsense", "1"]).output().unwrap();

@@ -4,6 +4,7 @@
 //! No access relies on the checks of an earlier one.
 
 mod between;
+mod calls;
 mod object;
 
 pub use between::OpenedMemory;
@@ -11,7 +12,7 @@ pub use object::ObjectError;
 
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
-use transport::{Access, Accessor, AtomicOp, BindMw, Memory, MemoryError, PdId, Sge};
+use transport::{Access, Accessor, AtomicOp, BindMw, Memory, MemoryError, PdId, RemoteCallError, ReplyBytes, Sge};
 use wire::RKey;
 
 use crate::gate::Pin;
@@ -91,6 +92,17 @@ impl Memory for Registry {
         out: &mut [u8],
     ) -> Result<usize, MemoryError> {
         self.read_object(who, rkey, addr, lock_mask, out)
+    }
+
+    fn remote_call(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        addr: u64,
+        request: &[u8],
+        reply: &mut ReplyBytes,
+    ) -> Result<(), RemoteCallError> {
+        self.call(who, rkey, addr, request, reply)
     }
 
     #[inline]

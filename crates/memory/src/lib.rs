@@ -42,6 +42,7 @@ mod gate;
 #[cfg(test)]
 mod gate_tests;
 mod grant;
+mod handlers;
 mod keys;
 mod lock;
 mod mirror;
@@ -70,6 +71,7 @@ pub use adopt::{Adoption, AdoptionResult, advise, is_given_up, set_advice_watche
 pub use calls::{madvise, process_vm_readv, process_vm_writev};
 pub use error::MrError;
 pub use gate::{Gate, Pin};
+pub use handlers::{CallHandler, RemoteCall};
 pub use lock::{QuickGuard, QuickMutex};
 pub use mirror::{Mirror, ObjectFile};
 pub use owned::{BorrowedMemory, OwnedMemory};

@@ -14,6 +14,7 @@ use crate::error::MrError;
 use crate::far::{self, Backing};
 use crate::gate::Pin;
 use crate::grant::Grant;
+use crate::handlers::CallHandlers;
 use crate::keys::{Keys, MAX_SLOTS};
 use crate::mirror::{Mirror, is_remote};
 use crate::objects::{ObjectRange, ObjectTable};
@@ -95,6 +96,7 @@ pub struct Registry {
     pub(crate) control: Mutex<RegistryState>,
     pub(crate) mirror: OnceLock<Arc<dyn Mirror>>,
     adoption: AtomicU8,
+    pub(crate) handlers: CallHandlers,
 }
 
 /// The state that changes when regions and windows come and go.
@@ -144,6 +146,7 @@ impl Registry {
             }),
             mirror: OnceLock::new(),
             adoption: AtomicU8::new(Adoption::Never as u8),
+            handlers: CallHandlers::default(),
         }
     }
 

@@ -73,6 +73,7 @@ const WINDOW_RIGHTS: Access = Access::REMOTE_WRITE
     .union(Access::REMOTE_READ)
     .union(Access::REMOTE_ATOMIC)
     .union(Access::FLUSH_GLOBAL)
+    .union(Access::REMOTE_CALL)
     .union(Access::ZERO_BASED);
 
 /// The rights that change memory, and so need a region with local write access.

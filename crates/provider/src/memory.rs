@@ -120,6 +120,24 @@ impl Mr {
         either!(self, mr => mr.is_only_handle())
     }
 
+    /// Sets the handler of calls.
+    ///
+    /// # Errors
+    /// If it has one, or is a device's of the system.
+    pub fn serve_calls(&self, handler: Box<memory::CallHandler>) -> Result<(), Error> {
+        match self {
+            Mr::Longarm(mr) => mr.serve_calls(handler),
+            Mr::Verbs(_) => Err(Error::Invalid("only Longarm's own device carries out calls")),
+        }
+    }
+
+    /// Takes the handler away, after the end of the calls under way.
+    pub fn stop_calls(&self) {
+        if let Mr::Longarm(mr) = self {
+            mr.stop_calls();
+        }
+    }
+
     /// Its rights.
     pub fn access(&self) -> Access {
         either!(self, mr => mr.access())

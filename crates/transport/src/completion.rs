@@ -66,6 +66,8 @@ pub enum CompletionOp {
     AtomicWrite = 9,
     /// READ of an object at one moment: Longarm's own. `byte_len` is its length, or 8 if a writer had it.
     ObjectRead = 64,
+    /// A call that the peer's device has carried out: Longarm's own. `byte_len` is the length of the reply.
+    Call = 65,
     /// A SEND arrived.
     Recv = 128,
     /// A WRITE with immediate arrived.

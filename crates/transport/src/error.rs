@@ -57,6 +57,9 @@ pub enum PostError {
     /// EINVAL
     #[error("an object that is read at one moment has {} to {} bytes", OBJECT_BYTES.start(), OBJECT_BYTES.end())]
     ObjectLength,
+    /// EINVAL
+    #[error("a call needs a request and room for its reply, and other operations have neither")]
+    Call,
     /// EOPNOTSUPP
     #[error("the peer does not know this extension of Longarm's: it is another device, or an older one")]
     PeerLacksExtension,

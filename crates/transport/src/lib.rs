@@ -15,6 +15,7 @@
 
 pub mod attr;
 mod budget;
+mod call;
 pub mod completion;
 mod congestion;
 mod counters;
@@ -46,13 +47,14 @@ pub mod wr;
 
 pub use attr::{AttrMask, Mtu, QpAttr, QpCaps, QpInit, QpState, QpType, Tuning};
 pub use budget::ReorderBudget;
+pub use call::{CallBuffers, RemoteCallError, ReplyBytes};
 pub use completion::{Completion, CompletionOp, Status};
 pub use congestion::dcqcn::Dcqcn;
 pub use counters::QpCounters;
 pub use drop::DropReason;
 pub use error::{ModifyError, PostError};
 pub use host::{CqSide, Host, QpEvent};
-pub use limits::{MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, OBJECT_BYTES, OBJECT_WORD_BYTES};
+pub use limits::{MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, OBJECT_BYTES, OBJECT_WORD_BYTES, REPLY_BYTES};
 pub use memory::{Access, Accessor, AtomicOp, BindMw, LKey, Memory, MemoryError, PdId, Sge};
 pub use network::{RecvMeta, Transmit};
 pub use qp::Qp;

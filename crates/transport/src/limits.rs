@@ -10,5 +10,8 @@ pub const OBJECT_BYTES: core::ops::RangeInclusive<u32> = 16..=16 << 10;
 /// Bytes of an object's first word: the reply if a writer has the object.
 pub const OBJECT_WORD_BYTES: u32 = 8;
 
+/// The longest reply of a call ([`SendOp::Call`](crate::SendOp::Call)): a responder keeps some for duplicates.
+pub const REPLY_BYTES: u32 = 16 << 10;
+
 /// The longest message in bytes (IB specification 9.7.7, C9-85).
 pub const MAX_MESSAGE_BYTES: u64 = 1 << 31;

@@ -6,6 +6,8 @@
 
 use wire::RKey;
 
+use crate::call::{RemoteCallError, ReplyBytes};
+
 bitflags::bitflags! {
     /// Rights of a memory region or window, or of a queue pair's peer.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -31,6 +33,8 @@ bitflags::bitflags! {
         const FLUSH_GLOBAL = 1 << 8;
         /// Peers may FLUSH for persistence. Ordinary memory has none.
         const FLUSH_PERSISTENT = 1 << 9;
+        /// Peers may make calls ([`SendOp::Call`](crate::SendOp::Call)). No flag of libibverbs.
+        const REMOTE_CALL = 1 << 30;
         /// Writes may become visible in any order: accepted, but writes keep their order.
         const RELAXED_ORDERING = 1 << 20;
     }
@@ -181,6 +185,18 @@ pub trait Memory {
         lock_mask: u64,
         out: &mut [u8],
     ) -> Result<usize, MemoryError>;
+
+    /// Carries out a call at a peer's request, by the handler of the region: `addr` lies in it. Needs `REMOTE_CALL`.
+    fn remote_call(
+        &self,
+        _who: Accessor,
+        _rkey: RKey,
+        _addr: u64,
+        _request: &[u8],
+        _reply: &mut ReplyBytes,
+    ) -> Result<(), RemoteCallError> {
+        Err(RemoteCallError::Refused(MemoryError::NoPermission))
+    }
 
     /// Does an atomic at a peer's request and returns the value before it. Atomic
     /// towards every other atomic and towards the processor's own.

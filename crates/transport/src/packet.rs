@@ -59,6 +59,10 @@ impl<'a> PacketBuilder<'a> {
         }
         let room = self.room(len_bytes);
         match payload {
+            Payload::Call(call) => {
+                room.copy_from_slice(part(&call.request, offset, len_bytes)?);
+                Ok(())
+            }
             Payload::Sgl(sgl) => memory.gather(pd, sgl, offset, room),
             Payload::Inline(bytes) => {
                 room.copy_from_slice(part(bytes, offset, len_bytes)?);

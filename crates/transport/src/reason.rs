@@ -49,6 +49,8 @@ pub enum Reason {
     NotForService(&'static str),
     /// A datagram was longer than the path MTU of the port.
     DatagramTooLong,
+    /// A handler of calls panicked; we refused the call with a NAK.
+    CallPanicked,
     /// A request of Longarm's own, for a peer that does not know it. It was not sent.
     PeerLacksExtension,
     /// A device of the system reported a failed work request. It says no more.
@@ -81,6 +83,7 @@ impl Reason {
             Reason::NotForService(_) => 10,
             Reason::DatagramTooLong => 11,
             Reason::PeerLacksExtension => 12,
+            Reason::CallPanicked => 13,
             Reason::Reported { vendor_err, .. } => *vendor_err,
         }
     }
@@ -105,6 +108,7 @@ impl Reason {
             Reason::Requested
             | Reason::PeerBrokeProtocol(_)
             | Reason::PeerAccessRefused(_)
+            | Reason::CallPanicked
             | Reason::CompletionQueueOverrun => Status::WorkRequestFlushed,
         }
     }
@@ -145,6 +149,7 @@ impl fmt::Display for Reason {
             Reason::Device => write!(f, "the device shut it down"),
             Reason::NotForService(op) => write!(f, "this kind of queue pair cannot do {op}"),
             Reason::DatagramTooLong => write!(f, "a datagram was longer than the path MTU of the port"),
+            Reason::CallPanicked => write!(f, "the handler of a call of the peer panicked"),
             Reason::PeerLacksExtension => write!(
                 f,
                 "the peer does not know an extension of Longarm's that a request needs: it is another device, or an older \
@@ -166,7 +171,9 @@ fn nak_text(code: wire::NakCode) -> &'static str {
              or opcodes or lengths that break the protocol)"
         }
         NakCode::RemoteAccessError => "remote access error (wrong rkey, address out of bounds, or a right not granted)",
-        NakCode::RemoteOperationalError => "remote operational error (the memory of its receive buffer was refused)",
+        NakCode::RemoteOperationalError => {
+            "remote operational error (the memory of its receive buffer was refused, or its handler of a call panicked)"
+        }
         NakCode::InvalidRdRequest => {
             "invalid RD request (XRC: no shared receive queue of that number in the peer's XRC domain)"
         }

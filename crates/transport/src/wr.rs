@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use wire::{FlushLevel, FlushPlacement, Gid, QKey, Qpn, RKey};
 
+use crate::call::CallBuffers;
 use crate::completion::CompletionOp;
 use crate::memory::{AtomicOp, BindMw, Sge};
 
@@ -61,6 +62,9 @@ pub enum SendOp {
     /// same before and after, without any bit of the mask. If the word changes all the time, or keeps such a bit, the
     /// reply is the word alone. An extension: only a Longarm peer carries it out (docs/extensions.md).
     ObjectRead(RemoteAddr, u64),
+    /// A call: the peer's device gives the payload's request to the handler of a region, and its reply comes back. It is
+    /// executed once. An extension, too.
+    Call(RemoteAddr),
     /// On eight bytes of the peer's memory; the old value comes back.
     Atomic(RemoteAddr, AtomicOp),
     /// Into eight bytes of the peer's memory in one store. It is in order with READs and atomics and counts as one
@@ -93,6 +97,7 @@ impl SendOp {
             SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
             SendOp::Read(_) => CompletionOp::Read,
             SendOp::ObjectRead(..) => CompletionOp::ObjectRead,
+            SendOp::Call(_) => CompletionOp::Call,
             SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
             SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
             SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,
@@ -124,13 +129,13 @@ impl SendOp {
     /// The response is written to the payload's buffers.
     #[inline]
     pub(crate) fn has_result(&self) -> bool {
-        matches!(self, SendOp::Read(_) | SendOp::Atomic(..) | SendOp::ObjectRead(..))
+        matches!(self, SendOp::Read(_) | SendOp::Atomic(..) | SendOp::ObjectRead(..) | SendOp::Call(_))
     }
 
     /// A request of Longarm's own, which a reply answers.
     #[inline]
     pub fn is_extension(&self) -> bool {
-        matches!(self, SendOp::ObjectRead(..))
+        matches!(self, SendOp::ObjectRead(..) | SendOp::Call(_))
     }
 
     /// It uses a receive WQE of the peer.
@@ -156,12 +161,24 @@ pub enum Payload {
     Sgl(Sgl),
     /// Copied when the request was posted.
     Inline(SmallVec<[u8; 32]>),
+    /// Of a call: its request, copied when it was made, and the buffers of its reply. Its length is that of the buffers.
+    Call(Box<CallBuffers>),
 }
 
 impl Payload {
     /// Nothing.
     pub fn empty() -> Payload {
         Payload::Sgl(Sgl::new())
+    }
+
+    /// The buffers of a result.
+    #[inline]
+    pub fn result(&self) -> Option<&Sgl> {
+        match self {
+            Payload::Sgl(sgl) => Some(sgl),
+            Payload::Inline(_) => None,
+            Payload::Call(call) => Some(&call.reply),
+        }
     }
 
     /// Length in bytes; may exceed 2^32 for a hostile list.
@@ -171,6 +188,7 @@ impl Payload {
             Payload::Sgl(sgl) if let [one] = &sgl[..] => one.len_bytes.into(),
             Payload::Sgl(sgl) => sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum(),
             Payload::Inline(bytes) => bytes.len() as u64,
+            Payload::Call(call) => call.reply.iter().map(|sge| u64::from(sge.len_bytes)).sum(),
         }
     }
 }

@@ -198,7 +198,7 @@ pub(crate) unsafe fn post(qp: NonNull<ibv_qp_ex>, wr: &SendWr) -> Result<(), Err
 fn word(payload: &Payload) -> Result<u64, Error> {
     let bytes = match payload {
         Payload::Inline(bytes) => <[u8; 8]>::try_from(&bytes[..]).ok(),
-        Payload::Sgl(_) => None,
+        Payload::Sgl(_) | Payload::Call(_) => None,
     };
     bytes.map(u64::from_ne_bytes).ok_or(Error::Invalid("an ATOMIC WRITE has eight bytes of inline data"))
 }

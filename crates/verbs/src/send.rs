@@ -88,6 +88,7 @@ impl SendRules {
             Payload::Sgl(sgl) if sgl.len() > max_sge as usize => {
                 return Err(PostError::TooManySges { max: max_sge }.into());
             }
+            Payload::Call(_) => return Err(PostError::Call.into()),
             Payload::Inline(bytes) => bytes.len() as u64,
             Payload::Sgl(sgl) => sgl.iter().map(|sge| u64::from(sge.len_bytes)).sum(),
         };
@@ -165,6 +166,7 @@ impl SendChain {
         let before = self.sges.len();
         match &wr.payload {
             Payload::Sgl(sgl) => self.sges.extend(sgl.iter().filter_map(sge)),
+            Payload::Call(_) => return Err(PostError::Call.into()),
             Payload::Inline(bytes) => {
                 c.send_flags |= IBV_SEND_INLINE;
                 let addr = bytes.as_ptr().addr() as u64;
@@ -258,7 +260,9 @@ fn set_operation(c: &mut ibv_send_wr, op: &SendOp, pd: &Pd) -> Result<(), Error>
         SendOp::AtomicWrite(_) | SendOp::Flush { .. } => {
             return Err(Error::Invalid("ATOMIC WRITE and FLUSH are none of ibv_post_send's"));
         }
-        SendOp::ObjectRead(..) => return Err(Error::Invalid("only Longarm's own device has this operation")),
+        SendOp::ObjectRead(..) | SendOp::Call(_) => {
+            return Err(Error::Invalid("only Longarm's own device has this operation"));
+        }
     };
     Ok(())
 }

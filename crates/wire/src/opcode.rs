@@ -79,6 +79,8 @@ pub enum Operation {
     Cnp,
     /// Longarm's own: a READ of an object that its responder carries out at one moment.
     ObjectRead,
+    /// Longarm's own: a call that the responder's device carries out.
+    Call,
     /// Longarm's own: part of the reply to such a request.
     Reply,
 }
@@ -227,8 +229,11 @@ impl OpcodeInfo {
 
     /// Whether a requester sends it. All others are responses or CNPs.
     pub const fn is_request(&self) -> bool {
-        use Operation::{AtomicWrite, CompareSwap, FetchAdd, Flush, ObjectRead, ReadRequest, Send, Write};
-        matches!(self.operation, Send | Write | ReadRequest | CompareSwap | FetchAdd | Flush | AtomicWrite | ObjectRead)
+        use Operation::{AtomicWrite, Call, CompareSwap, FetchAdd, Flush, ObjectRead, ReadRequest, Send, Write};
+        matches!(
+            self.operation,
+            Send | Write | ReadRequest | CompareSwap | FetchAdd | Flush | AtomicWrite | ObjectRead | Call
+        )
     }
 
     /// Whether a responder sends it; the completer handles it.
@@ -239,7 +244,7 @@ impl OpcodeInfo {
 
     /// Whether it is a request of Longarm's own that a reply answers (docs/extensions.md).
     pub const fn is_extension(&self) -> bool {
-        matches!(self.operation, Operation::ObjectRead)
+        matches!(self.operation, Operation::ObjectRead | Operation::Call)
     }
 
     /// Whether a message starts with this packet.
@@ -300,8 +305,8 @@ const fn service_of(code: u8) -> TransportService {
 }
 
 const fn carries_payload(operation: Operation) -> bool {
-    use Operation::{AtomicWrite, ReadResponse, Reply, Send, Write};
-    matches!(operation, Send | Write | ReadResponse | AtomicWrite | Reply)
+    use Operation::{AtomicWrite, Call, ReadResponse, Reply, Send, Write};
+    matches!(operation, Send | Write | ReadResponse | AtomicWrite | Call | Reply)
 }
 
 /// The first packet of a SEND takes a receive WQE; of a WRITE with immediate, the last.

@@ -15,7 +15,7 @@ pub(crate) use lacking::Lacking;
 pub(crate) use lacking::{COMMANDS, LACKING, SuiteDevice};
 
 /// The suites, in the order in which they run. Those with `true` are part of the short run.
-pub(crate) const SUITES: [(&str, bool); 12] = [
+pub(crate) const SUITES: [(&str, bool); 13] = [
     ("operations", true),
     ("promise", false),
     ("connections", true),
@@ -27,5 +27,6 @@ pub(crate) const SUITES: [(&str, bool); 12] = [
     ("sharing", false),
     ("accepting", false),
     ("given_memory", false),
+    ("extensions", false),
     ("examples", false),
 ];

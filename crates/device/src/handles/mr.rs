@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory::{MrSpec, Region};
+use memory::{CallHandler, MrSpec, Region};
 use transport::{Access, LKey};
 use wire::RKey;
 
@@ -71,6 +71,21 @@ impl Mr {
     /// The rights that it was registered with.
     pub fn access(&self) -> Access {
         self.memory().access
+    }
+
+    /// Sets the handler of the calls that peers make to it: the device runs it, and its reply goes back. It runs on a thread
+    /// that drives the device, with a queue pair locked, and must use no object of a device.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if it has a handler, or was deregistered.
+    pub fn serve_calls(&self, handler: Box<CallHandler>) -> Result<(), Error> {
+        self.handle.engine.check()?;
+        Ok(self.memory().pd.registry().serve_calls(&self.memory().keys, handler)?)
+    }
+
+    /// Takes the handler away, after the end of the calls under way.
+    pub fn stop_calls(&self) {
+        self.memory().pd.registry().stop_calls(&self.memory().keys);
     }
 
     /// Deregisters it. When this returns the keys are dead, and no access to the memory is under way.

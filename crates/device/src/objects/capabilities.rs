@@ -36,6 +36,8 @@ pub struct Capabilities {
     pub flush: bool,
     /// READ of an object at one moment: an extension of Longarm's.
     pub object_read: bool,
+    /// Calls that the device of the responder carries out: an extension of Longarm's.
+    pub calls: bool,
     /// Memory whose pages come and go.
     pub on_demand: bool,
     /// Faults, captures and counters of packets.
@@ -61,6 +63,7 @@ impl Capabilities {
         atomic_write: true,
         flush: true,
         object_read: true,
+        calls: true,
         on_demand: true,
         instruments: true,
     };
@@ -83,6 +86,7 @@ impl Capabilities {
         atomic_write: false,
         flush: false,
         object_read: false,
+        calls: false,
         on_demand: false,
         instruments: false,
     };

@@ -26,6 +26,7 @@ pub(crate) fn write(
 ) -> Result<(), ShmError> {
     in_pieces(len_bytes, |at, piece| {
         match payload {
+            Payload::Call(_) => return Err(ShmError::NeedsFrame),
             Payload::Inline(bytes) => piece.copy_from_slice(bytes.get(at..at + piece.len()).ok_or(BAD_LIST)?),
             Payload::Sgl(sgl) => memory.gather(pd, sgl, at as u64, piece).map_err(ShmError::Local)?,
         }

@@ -25,6 +25,7 @@ pub(crate) fn write(
 ) -> Result<(), ShmError> {
     let opened = open(memory, peer, to, payload.len_bytes() as usize, Access::REMOTE_WRITE)?;
     match payload {
+        Payload::Call(_) => return Err(ShmError::NeedsFrame),
         Payload::Inline(bytes) => opened.span().write(bytes),
         Payload::Sgl(sgl) => memory.gather_to(pd, sgl, 0, opened.span()).map_err(ShmError::Local)?,
     }

@@ -91,6 +91,7 @@ impl FrameRecorder {
         let mut read = |at: u32, out: &mut [u8]| match request.payload {
             Payload::Inline(bytes) => copy(bytes, at, out),
             Payload::Sgl(sgl) => memory.gather(request.pd, sgl, at.into(), out).is_ok(),
+            Payload::Call(_) => false,
         };
         self.write(|transcript, unsent| {
             transcript.done(request, outcome, &mut read, &mut |direction, packet, comment| {

@@ -22,6 +22,7 @@ pub(crate) const ALL_ACCESS: Access = Access::LOCAL_WRITE
     .union(Access::REMOTE_READ)
     .union(Access::REMOTE_WRITE)
     .union(Access::REMOTE_ATOMIC)
+    .union(Access::REMOTE_CALL)
     .union(Access::FLUSH_GLOBAL);
 pub(crate) const CAPS: QpCaps =
     QpCaps { max_send_wr: 256, max_recv_wr: 256, max_send_sge: 4, max_recv_sge: 4, max_inline_bytes: 128 };

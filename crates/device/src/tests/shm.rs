@@ -39,6 +39,10 @@ macro_rules! common_tests {
                     one_sided_requests_are_served_while_the_owner_is_away
                     requests_complete_while_nobody_polls
                     an_atomic_write_and_a_flush;
+                calls:
+                    calls_are_executed_while_the_owner_is_away
+                    a_panic_ends_the_connection_and_nothing_else
+                    without_a_handler_calls_are_refused;
                 objects:
                     an_object_that_its_owner_changes_is_never_torn
                     a_locked_object_is_its_first_word;

@@ -53,6 +53,7 @@ pub(crate) type MrObject = CObject<ibv_mr, MrOwn>;
 /// `ibv_reg_mr(3)` says, any other is refused.
 pub(crate) fn access(flags: c_uint) -> Result<Access, Errno> {
     Access::from_bits(flags & !IBV_ACCESS_OPTIONAL_RANGE)
+        .filter(|known| !known.contains(Access::REMOTE_CALL))
         .map(|known| known | Access::from_bits_truncate(flags & IBV_ACCESS_OPTIONAL_RANGE))
         .ok_or(Errno::INVAL)
 }

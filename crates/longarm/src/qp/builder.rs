@@ -258,5 +258,6 @@ impl QpBuilder<Ud> {
 fn all_rights(device: &Device) -> Access {
     let mut access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
     access.set(Access::FLUSH_GLOBAL, device.capabilities().flush);
+    access.set(Access::REMOTE_CALL, device.capabilities().calls);
     access
 }

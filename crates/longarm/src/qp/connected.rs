@@ -199,6 +199,29 @@ impl QueuePair<Rc> {
         Work::new(&self.core, SendRequest::read_object(buffer.lend(), from, lock_mask, &self.core.domain))
     }
 
+    /// Lets the peer's device carry out a call: the [handler](crate::MemoryRegion::serve_calls) of the region that `to` names gets
+    /// the request and `to`'s first address. Its reply comes into the buffer, and sets its length. The peer's program
+    /// takes no part. The call is executed once, or this connection fails.
+    ///
+    /// A request has as many bytes as a packet of the connection at most (256 to 4096), and a reply 16 KiB. A longer
+    /// reply than the buffer is the handler's to cut. (The length of a [`RegionSlice`](crate::RegionSlice) does not change:
+    /// [`Completion::reply_bytes`] tells it in poll mode.)
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(qp: longarm::QueuePair, buffer: longarm::Buffer, table: longarm::RemoteKey) -> Result<(), Box<dyn std::error::Error>> {
+    /// let reply = qp.call(b"a key", buffer, &table).wait(Duration::from_secs(5))?;
+    /// println!("{} bytes: {:?}", reply.len(), &reply[..]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It is an extension of Longarm's (docs/extensions.md): [`Capabilities::calls`](crate::Capabilities) tells whether the device
+    /// has it, and [`peer_extends`](QueuePair::peer_extends) whether the peer has.
+    pub fn call<B: Lend>(&self, request: &[u8], reply: B, to: &RemoteKey) -> Work<'_, B> {
+        Work::new(&self.core, SendRequest::call(request, reply.lend(), to, &self.core.domain))
+    }
+
     /// Whether the peer carries out Longarm's own requests: `None` until an answer of it has told. The first request of this
     /// kind asks by itself; if the peer does not know it then, the request fails and ends the connection. Later ones are refused
     /// when they are posted.

@@ -88,6 +88,7 @@ pub(crate) fn has(there: bool, what: &str) -> bool {
 
 /// Abilities that some devices lack, in the words of [`has`].
 pub(crate) const ATOMICS: &str = "atomic operations";
+pub(crate) const CALLS: &str = "calls that the device carries out";
 pub(crate) const BY_NUMBER: &str = "connecting by queue pair numbers";
 pub(crate) const DATAGRAMS: &str = "datagrams";
 pub(crate) const INSTRUMENTS: &str = "faults, captures and counters of packets";

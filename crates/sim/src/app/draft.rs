@@ -66,6 +66,7 @@ impl Draft {
             SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
             SendOp::Read(_) => CompletionOp::Read,
             SendOp::ObjectRead(..) => CompletionOp::ObjectRead,
+            SendOp::Call(_) => CompletionOp::Call,
             SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => CompletionOp::CompareSwap,
             SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => CompletionOp::FetchAdd,
             SendOp::AtomicWrite(_) => CompletionOp::AtomicWrite,

@@ -143,6 +143,7 @@ fn name(op: CompletionOp) -> &'static str {
         CompletionOp::Write => "Write",
         CompletionOp::Read => "Read",
         CompletionOp::ObjectRead => "ObjectRead",
+        CompletionOp::Call => "Call",
         CompletionOp::CompareSwap => "CompareSwap",
         CompletionOp::FetchAdd => "FetchAdd",
         CompletionOp::BindMw => "BindMw",

@@ -18,7 +18,7 @@ use crate::rc::agreement::AnswerKind;
 use crate::rc::requester::RcRequester;
 use crate::reason::Reason;
 use crate::time::Time;
-use crate::wr::{Payload, SendOp};
+use crate::wr::SendOp;
 
 impl RcRequester {
     /// Takes an ACK, a NAK, or a response with data.
@@ -347,9 +347,9 @@ pub(super) fn store(
     data: &[u8],
     host: &impl Host,
 ) -> Result<(), MemoryError> {
-    match &wqe.payload {
+    match wqe.payload.result() {
         _ if data.is_empty() => Ok(()),
-        Payload::Sgl(sgl) => host.memory().scatter(core.pd, sgl, offset, data),
-        Payload::Inline(_) => Err(MemoryError::NoPermission),
+        Some(sgl) => host.memory().scatter(core.pd, sgl, offset, data),
+        None => Err(MemoryError::NoPermission),
     }
 }

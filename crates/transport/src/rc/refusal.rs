@@ -19,6 +19,8 @@ pub(super) enum RcRefusal {
     NotReady,
     /// Our own receive WQE is at fault: NAK remote operational error.
     Local(MemoryError),
+    /// Our own handler of calls panicked: NAK remote operational error.
+    CallPanicked,
     /// The message does not fit the receive WQE: NAK invalid request (C9-80).
     TooLong,
     /// The XRC domain has no such shared receive queue: NAK invalid RD request (Annex A14).
@@ -46,6 +48,7 @@ impl RcRefusal {
             RcRefusal::Access(e) => {
                 (NakCode::RemoteAccessError, Reason::PeerAccessRefused(e), Some(QpEvent::AccessError))
             }
+            RcRefusal::CallPanicked => (NakCode::RemoteOperationalError, Reason::CallPanicked, None),
             RcRefusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(e), None),
             RcRefusal::NoSrq => {
                 let what = "it names a shared receive queue that the XRC domain does not have";

@@ -8,7 +8,7 @@ use crate::packet::PacketBuilder;
 use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::rc::response::PiggybackAck;
-use crate::wr::{RemoteAddr, SendFlags, SendOp};
+use crate::wr::{Payload, RemoteAddr, SendFlags, SendOp};
 
 /// The place of a packet in the send queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +58,9 @@ pub(super) fn build_request(
         builder.push(piggyback_ack.piggyback.encode());
         builder.push(piggyback_ack.cookie.encode());
     }
+    if let Payload::Call(call) = &wqe.payload {
+        builder.gather(host.memory(), core.pd, &wqe.payload, 0, call.request.len())?;
+    }
     if !wqe.op.has_result() {
         builder.gather(host.memory(), core.pd, &wqe.payload, offset, rest.min(core.mtu()) as usize)?;
     }
@@ -74,6 +77,7 @@ fn push_headers(builder: &mut PacketBuilder<'_>, wqe: &SendWqe, offset: u64, par
             builder.push(reth(from, 0, wqe.len_bytes).encode());
             builder.push(ObjectEth { lock_mask }.encode());
         }
+        SendOp::Call(to) => builder.push(reth(to, 0, wqe.len_bytes).encode()),
         SendOp::Atomic(at, op) => builder.push(atomic_eth(at, op).encode()),
         SendOp::AtomicWrite(to) => builder.push(reth(to, 0, wqe.len_bytes).encode()),
         SendOp::Flush { remote, len_bytes, placement, level } => {
@@ -124,6 +128,7 @@ fn opcode(op: &SendOp, first: bool, last: bool) -> Opcode {
         SendOp::WriteImm(..) => pick(O::RC_WRITE_ONLY_IMM, O::RC_WRITE_FIRST, O::RC_WRITE_MIDDLE, O::RC_WRITE_LAST_IMM),
         SendOp::Read(_) => O::RC_READ_REQUEST,
         SendOp::ObjectRead(..) => O::OBJECT_READ,
+        SendOp::Call(_) => O::CALL,
         SendOp::Atomic(_, AtomicOp::CompareSwap { .. }) => O::RC_COMPARE_SWAP,
         SendOp::Atomic(_, AtomicOp::FetchAdd { .. }) => O::RC_FETCH_ADD,
         SendOp::AtomicWrite(_) => O::RC_ATOMIC_WRITE,

@@ -193,7 +193,7 @@ impl RcResponder {
             Operation::CompareSwap | Operation::FetchAdd => return self.execute_atomic(core, packet, host),
             Operation::AtomicWrite => return self.execute_atomic_write(core, packet, host),
             Operation::Flush => return self.execute_flush(core, packet, host),
-            Operation::ObjectRead => return self.execute_extension(core, packet, host),
+            Operation::ObjectRead | Operation::Call => return self.execute_extension(core, packet, host),
             _ => return Err(RcRefusal::Invalid("an opcode that is not a request")),
         }
         let ends = packet.info().ends_message();

@@ -1,6 +1,7 @@
 //! Scripts of two RC queue pairs and a wire that does what the test tells it to.
 
 mod blind;
+mod calls;
 mod congestion;
 mod errors;
 mod flow;

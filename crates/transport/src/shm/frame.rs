@@ -36,6 +36,8 @@ pub enum FrameKind {
     Datagram = 7,
     /// A READ of an object at one moment that the peer executes. The body is the address and the mask of the lock.
     ObjectRead = 8,
+    /// A call that the peer carries out. The body is the address and the request.
+    Call = 9,
     /// Every request before `ack` was executed.
     Ack = 16,
     /// No receive WQE for `request`; `code` is the timer (table 45).
@@ -56,7 +58,7 @@ pub enum FrameKind {
 
 impl FrameKind {
     fn from_byte(byte: u8) -> Option<FrameKind> {
-        const ALL: [FrameKind; 16] = [
+        const ALL: [FrameKind; 17] = [
             FrameKind::Send,
             FrameKind::Write,
             FrameKind::Notice,
@@ -65,6 +67,7 @@ impl FrameKind {
             FrameKind::Refused,
             FrameKind::Datagram,
             FrameKind::ObjectRead,
+            FrameKind::Call,
             FrameKind::Ack,
             FrameKind::RnrNak,
             FrameKind::Nak,
@@ -86,7 +89,11 @@ impl FrameKind {
     /// Bytes of the body in front of the data of a message.
     #[inline]
     pub fn prefix_bytes(self) -> usize {
-        if self == FrameKind::Write { WRITE_PREFIX_BYTES } else { 0 }
+        match self {
+            FrameKind::Write => WRITE_PREFIX_BYTES,
+            FrameKind::Call => CALL_PREFIX_BYTES,
+            _ => 0,
+        }
     }
 
     /// Whether it is for the responder.
@@ -95,6 +102,9 @@ impl FrameKind {
         (self as u8) < FrameKind::Ack as u8
     }
 }
+
+/// Bytes in front of the request of a call: its address.
+pub(crate) const CALL_PREFIX_BYTES: usize = 8;
 
 bitflags::bitflags! {
     /// Flags of a frame.

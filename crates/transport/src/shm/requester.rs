@@ -218,6 +218,7 @@ impl ShmRequester {
             SendOp::WriteImm(remote, _) => self.write_imm(core, ack, remote, host),
             SendOp::Read(remote) => self.read(core, ack, remote, host),
             SendOp::LocalInvalidate(_) | SendOp::Bind(_) => self.local(core, host),
+            SendOp::Call(remote) => self.call(core, ack, remote, host),
             SendOp::ObjectRead(remote, lock_mask) => self.object_read(core, ack, (remote, lock_mask), host),
             SendOp::Atomic(..) | SendOp::AtomicWrite(_) | SendOp::Flush { .. } => self.remote_op(core, ack, host),
         };

@@ -73,6 +73,7 @@ enum ShmRefusal {
     NotReady,
     Local(MemoryError),
     TooLong,
+    CallPanicked,
     SendCopies,
 }
 
@@ -212,11 +213,14 @@ impl ShmResponder {
             (FrameKind::Send, _) if begins => self.execute_send(core, head, body, host),
             (FrameKind::Write, _) if begins => self.execute_write(core, head, body, host),
             (FrameKind::Notice, _) if begins => self.execute_notice(core, head, host),
-            (FrameKind::Read | FrameKind::RemoteOp | FrameKind::ObjectRead, _) if core.qp_type == QpType::Uc => {
+            (FrameKind::Read | FrameKind::RemoteOp | FrameKind::ObjectRead | FrameKind::Call, _)
+                if core.qp_type == QpType::Uc =>
+            {
                 Err(ShmRefusal::Invalid("a request that UC does not have"))
             }
             (FrameKind::Read, _) if begins => self.execute_read(core, head, body, host),
             (FrameKind::RemoteOp, _) if begins => self.execute_remote_op(core, head, body, host),
+            (FrameKind::Call, _) if begins => self.execute_call(core, head, body, host),
             (FrameKind::ObjectRead, _) if begins => self.execute_object_read(core, head, body, host),
             _ => Err(ShmRefusal::Invalid("frames out of order")),
         }

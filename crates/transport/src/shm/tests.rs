@@ -1,5 +1,6 @@
 //! Scripts of two queue pairs on one host.
 
+mod calls;
 mod errors;
 mod flow;
 mod objects;

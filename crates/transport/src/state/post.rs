@@ -6,8 +6,9 @@
 use wire::{FlushLevel, FlushPlacement};
 
 use crate::attr::{QpState, QpType};
+use crate::call::CallBuffers;
 use crate::error::PostError;
-use crate::limits::{MAX_MESSAGE_BYTES, OBJECT_BYTES};
+use crate::limits::{MAX_MESSAGE_BYTES, OBJECT_BYTES, REPLY_BYTES};
 use crate::qp_core::QpCore;
 use crate::queue::send::SendWqe;
 use crate::reason::Reason;
@@ -78,7 +79,7 @@ fn serves(service: QpType, op: &SendOp) -> bool {
         SendOp::LocalInvalidate(_) | SendOp::Bind(_) => service != QpType::Ud,
         SendOp::SendInvalidate(_) | SendOp::Read(_) | SendOp::Atomic(..) => service.is_reliable(),
         SendOp::AtomicWrite(_) | SendOp::Flush { .. } => service.is_reliable(),
-        SendOp::ObjectRead(..) => service == QpType::Rc,
+        SendOp::ObjectRead(..) | SendOp::Call(_) => service == QpType::Rc,
     }
 }
 
@@ -91,6 +92,7 @@ fn name(op: &SendOp) -> &'static str {
         SendOp::WriteImm(..) => "WRITE with immediate",
         SendOp::Read(_) => "READ",
         SendOp::ObjectRead(..) => "READ of an object",
+        SendOp::Call(_) => "calls",
         SendOp::Atomic(..) => "atomics",
         SendOp::AtomicWrite(_) => "ATOMIC WRITE",
         SendOp::Flush { .. } => "FLUSH",
@@ -127,6 +129,8 @@ fn check_xrc_srq(service: QpType, wr: &SendWr) -> Result<(), PostError> {
 
 fn check_payload(core: &QpCore, wr: &SendWr) -> Result<(), PostError> {
     match &wr.payload {
+        Payload::Call(call) => check_call(core, wr, call),
+        _ if matches!(wr.op, SendOp::Call(_)) => Err(PostError::Call),
         Payload::Sgl(sgl) => check_sges(sgl.len(), core.caps.max_send_sge),
         Payload::Inline(_) if wr.op.has_result() => Err(PostError::InlineResult),
         // Its eight bytes are part of the request.
@@ -136,6 +140,20 @@ fn check_payload(core: &QpCore, wr: &SendWr) -> Result<(), PostError> {
         }
         Payload::Inline(_) => Ok(()),
     }
+}
+
+/// A request is one packet, and a reply as long as responders keep.
+fn check_call(core: &QpCore, wr: &SendWr, call: &CallBuffers) -> Result<(), PostError> {
+    if !matches!(wr.op, SendOp::Call(_)) {
+        return Err(PostError::Call);
+    }
+    let (request_bytes, reply_bytes) = (call.request.len() as u64, wr.payload.len_bytes());
+    for (len_bytes, max_bytes) in [(request_bytes, u64::from(core.mtu())), (reply_bytes, REPLY_BYTES.into())] {
+        if len_bytes > max_bytes {
+            return Err(PostError::MessageTooLong { max_bytes });
+        }
+    }
+    check_sges(call.reply.len(), core.caps.max_send_sge)
 }
 
 fn check_sges(count: usize, max: u32) -> Result<(), PostError> {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use wire::{Qpn, RKey};
 
+use crate::call::{RemoteCallError, ReplyBytes};
 use crate::memory::{Access, Accessor, AtomicOp, BindMw, LKey, Memory, MemoryError, PdId, Sge};
 use crate::wr::{RemoteAddr, Sgl};
 
@@ -276,6 +277,27 @@ impl Memory for TestMemory {
         self.remote_read(who, rkey, addr, out)?;
         let word = u64::from_ne_bytes(out[..8].try_into().expect("eight bytes"));
         Ok(if word & lock_mask == 0 { out.len() } else { 8 })
+    }
+
+    /// Adds up the requests in the first word, and replies with the sum and the request.
+    fn remote_call(
+        &self,
+        who: Accessor,
+        rkey: RKey,
+        addr: u64,
+        request: &[u8],
+        reply: &mut ReplyBytes,
+    ) -> Result<(), RemoteCallError> {
+        let (index, start) = self.remote(who, rkey, addr, 1, Access::REMOTE_CALL).map_err(RemoteCallError::Refused)?;
+        if request == b"panic" {
+            return Err(RemoteCallError::Panicked);
+        }
+        let mut regions = self.regions.borrow_mut();
+        let word = &mut regions[index].bytes[start..start + 8];
+        let calls = u64::from_ne_bytes((&*word).try_into().expect("eight bytes")) + 1;
+        word.copy_from_slice(&calls.to_ne_bytes());
+        let _ = reply.append(&calls.to_ne_bytes()) && reply.append(request);
+        Ok(())
     }
 
     fn remote_atomic(&self, who: Accessor, rkey: RKey, addr: u64, op: AtomicOp) -> Result<u64, MemoryError> {

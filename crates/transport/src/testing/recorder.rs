@@ -56,6 +56,7 @@ impl Recorder {
                 true
             }
             Payload::Sgl(sgl) => memory.gather(direct.pd, sgl, at.into(), out).is_ok(),
+            Payload::Call(_) => false,
         };
         let Recorder { transcript, packets } = self;
         transcript.done(direct, outcome, &mut read, &mut |way, packet, _| packets.push((way, packet.to_vec())));

@@ -188,6 +188,7 @@ impl ShmPath for TestPath {
         }
         self.reach()?;
         match payload {
+            Payload::Call(_) => return Err(ShmError::NeedsFrame),
             Payload::Inline(inline) => bytes.copy_from_slice(inline),
             Payload::Sgl(sgl) => memory.gather(pd, sgl, 0, &mut bytes).map_err(ShmError::Local)?,
         }

@@ -8,7 +8,7 @@ use super::payload::PayloadSource;
 use super::psn_tracker::{ExpectedResponse, OpenRequest, PsnTracker};
 use super::segmenter::{MessageKind, Segmenter};
 use super::single_request::{SingleRequest, reth};
-use crate::limits::MAX_MESSAGE_BYTES;
+use crate::limits::{MAX_MESSAGE_BYTES, REPLY_BYTES};
 use crate::memory::MemoryError;
 use crate::shm::frame::{FrameFlags, FrameHead, FrameKind};
 use crate::shm::nak::{nak_code, remote_refusal};
@@ -74,6 +74,7 @@ impl RequestStream {
                 let from = RemoteAddr { addr: word(from), rkey: RKey(head.value) };
                 self.begin_single(head.request, &SingleRequest::object(from, head.len_bytes, word(mask)), out);
             }
+            FrameKind::Call if self.writer.is_reliable => self.call(head, front, bytes, out),
             // The refused access itself was not seen here.
             FrameKind::Refused => {
                 let error = MemoryError::from_number(head.code);
@@ -177,6 +178,20 @@ impl RequestStream {
         } else if had {
             self.response = Some(response);
         }
+    }
+
+    /// A call, with its request.
+    fn call(&mut self, head: &FrameHead, front: &[u8], bytes: PayloadSource<'_>, out: &mut RoleSink<'_>) {
+        let at = RemoteAddr { addr: word(front.get(..8).unwrap_or_default()), rkey: RKey(head.value) };
+        let mut request = vec![0; bytes.len_bytes.min(self.mtu) as usize];
+        if !request.is_empty() && !(bytes.read)(0, &mut request) {
+            return;
+        }
+        let packets = Segmenter::packets_of(head.len_bytes.min(REPLY_BYTES), self.mtu);
+        let open = self.numbers.begin(head.request, packets, ExpectedResponse::Reply(head.len_bytes));
+        let extensions = Extensions { reth: Some(reth(at, head.len_bytes)), ..Extensions::default() };
+        let bth = Bth { opcode: Opcode::CALL, psn: open.first_psn, ack_req: true, ..Bth::default() };
+        self.writer.write(bth, &extensions, &request, PacketRole::Request, out);
     }
 
     /// The reply to a request of Longarm's own.

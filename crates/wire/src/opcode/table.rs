@@ -91,6 +91,7 @@ opcodes! {
     ACKNOWLEDGE_COOKIE        = 0xd2: Acknowledge Only [AETH COOKIE];
     SEND_ONLY_INVALIDATE_ACK  = 0xd7: Send Only [IETH PIGGYBACK COOKIE];
     OBJECT_READ               = 0xd8: ObjectRead Only [RETH OBJECT];
+    CALL                      = 0xd9: Call Only [RETH];
     REPLY                     = 0xda: Reply Only [AETH REPLY];
 
     XRC_SEND_FIRST            = 0xa0: Send First [XRCETH];

@@ -52,6 +52,7 @@ impl ShmEndpoint {
             PeerMemory::Mapped(object, at) => {
                 let to = object.span().part(at, len_bytes as usize).ok_or(ShmError::NeedsFrame)?;
                 match payload {
+                    Payload::Call(_) => return Err(ShmError::NeedsFrame),
                     Payload::Inline(bytes) => to.write(bytes),
                     Payload::Sgl(sgl) => memory.gather_to(pd, sgl, 0, to).map_err(ShmError::Local)?,
                 }

@@ -21,7 +21,7 @@ impl RcResponder {
         match packet.info().operation {
             Operation::ReadRequest => self.repeat_read(core, packet, host),
             Operation::CompareSwap | Operation::FetchAdd => self.repeat_atomic(packet.psn()),
-            Operation::ObjectRead => self.repeat_reply(core, packet.psn()),
+            Operation::ObjectRead | Operation::Call => self.repeat_reply(core, packet.psn()),
             Operation::AtomicWrite | Operation::Flush => self.repeat_empty(core, packet.psn()),
             _ if self.reorder.is_some() && !self.receiver_not_ready => {
                 self.push_sack(core);

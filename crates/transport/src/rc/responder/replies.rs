@@ -5,13 +5,15 @@ use wire::{Operation, Packet, Psn, Reth};
 use super::reads_atomics::response_packets;
 use super::write::check_allowed;
 use super::{RcResponder, next_msn};
+use crate::call::{RemoteCallError, ReplyBytes};
 use crate::drop::DropReason;
 use crate::host::Host;
-use crate::limits::OBJECT_BYTES;
+use crate::limits::{OBJECT_BYTES, REPLY_BYTES};
 use crate::memory::{Access, Memory, MemoryError};
 use crate::qp_core::QpCore;
 use crate::rc::refusal::RcRefusal;
 use crate::rc::replies::KeptReply;
+use crate::rc::request_target::check_packet_length;
 use crate::rc::response::{ReplyJob, Response};
 
 impl RcResponder {
@@ -28,6 +30,7 @@ impl RcResponder {
         let reth = packet.reth().ok_or(RcRefusal::Invalid("an extension's request without an address"))?;
         let bytes = match packet.info().operation {
             Operation::ObjectRead => self.read_object(core, packet, &reth, host)?,
+            Operation::Call => self.call(core, packet, &reth, host)?,
             _ => return Err(RcRefusal::Invalid("an extension that is not known here")),
         };
         let start = self.expected;
@@ -63,6 +66,31 @@ impl RcResponder {
         })?;
         bytes.truncate(len);
         Ok(bytes)
+    }
+
+    /// The reply of the region's handler. The program takes no part.
+    fn call(
+        &self,
+        core: &QpCore,
+        packet: &Packet<'_>,
+        reth: &Reth,
+        host: &mut impl Host,
+    ) -> Result<Vec<u8>, RcRefusal> {
+        check_packet_length(core, packet)?;
+        check_allowed(core, Access::REMOTE_CALL)?;
+        self.check_resources(core)?;
+        if reth.len_bytes > REPLY_BYTES {
+            return Err(RcRefusal::Invalid("a call with room for a reply that is too long"));
+        }
+        let mut reply = ReplyBytes::new(reth.len_bytes);
+        let who = self.target.accessor(core);
+        host.memory().remote_call(who, reth.rkey, reth.addr, packet.payload(), &mut reply).map_err(
+            |error| match error {
+                RemoteCallError::Refused(error) => RcRefusal::Access(error),
+                RemoteCallError::Panicked => RcRefusal::CallPanicked,
+            },
+        )?;
+        Ok(reply.into_bytes())
     }
 
     /// Sends a kept reply again, from the packet on that the peer asks for.

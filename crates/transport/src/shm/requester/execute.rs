@@ -236,6 +236,7 @@ fn send_rest<H: Host>(
     let MessageRest { wqe, offset, may_lend } = *rest;
     let body = match &wqe.payload {
         Payload::Inline(bytes) => SendBody::Bytes(bytes.get(offset as usize..).unwrap_or_default()),
+        Payload::Call(_) => return Err(ShmError::Local(MemoryError::NoPermission)),
         Payload::Sgl(sgl) => SendBody::List { pd: core.pd, sgl, offset, left_bytes: wqe.len_bytes - offset, may_lend },
     };
     path(host)?.send(host.memory(), head, prefix, body)
@@ -267,7 +268,7 @@ fn atomic_write_value<H: Host>(pd: PdId, wqe: &SendWqe, host: &H) -> Result<[u8;
         match &wqe.payload {
             Payload::Inline(bytes) if bytes.len() == 8 => value.copy_from_slice(bytes),
             Payload::Sgl(sgl) => host.memory().gather(pd, sgl, 0, &mut value).map_err(ShmError::Local)?,
-            Payload::Inline(_) => return Err(ShmError::Local(MemoryError::OutOfBounds)),
+            Payload::Inline(_) | Payload::Call(_) => return Err(ShmError::Local(MemoryError::OutOfBounds)),
         }
     }
     Ok(value)

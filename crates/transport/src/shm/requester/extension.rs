@@ -42,6 +42,26 @@ impl ShmRequester {
         }
     }
 
+    /// Asks the peer's device to carry out a call.
+    pub(super) fn call(
+        &mut self,
+        core: &mut QpCore,
+        ack: u32,
+        remote: RemoteAddr,
+        host: &mut impl Host,
+    ) -> Result<(), ShmError> {
+        let wqe = self.cursor.current(&core.sq);
+        let Payload::Call(call) = &wqe.payload else { return Err(ShmError::Local(MemoryError::NoPermission)) };
+        let mut head = self.cursor.head(core, FrameKind::Call, ack);
+        (head.len_bytes, head.value) = (wqe.len_bytes, remote.rkey.0);
+        head.flags = FrameFlags::FIRST | FrameFlags::LAST;
+        let request = SendBody::Bytes(&call.request);
+        path(host)?.send(host.memory(), &head, &remote.addr.to_le_bytes(), request)?;
+        self.cursor.pending = PendingAnswer::Reply;
+        self.mark_issued();
+        Ok(())
+    }
+
     /// Takes the reply, which is one frame.
     pub(crate) fn handle_reply<H: Host>(
         &mut self,
@@ -54,7 +74,7 @@ impl ShmRequester {
             return Err(DropReason::GhostResponse);
         }
         let wqe = core.sq.head().ok_or(DropReason::GhostResponse)?;
-        let Payload::Sgl(sgl) = &wqe.payload else { return Err(DropReason::BadResponse) };
+        let Some(sgl) = wqe.payload.result() else { return Err(DropReason::BadResponse) };
         let len_bytes = body.len_bytes(0);
         let outcome = match len_bytes <= wqe.len_bytes && head.flags.contains(FrameFlags::LAST) {
             true if len_bytes == 0 => Ok(()),

@@ -2,7 +2,9 @@
 
 use super::requests::{check_allowed, count};
 use super::*;
-use crate::limits::OBJECT_BYTES;
+use crate::call::{RemoteCallError, ReplyBytes};
+use crate::limits::{OBJECT_BYTES, REPLY_BYTES};
+use crate::shm::frame::CALL_PREFIX_BYTES;
 
 impl ShmResponder {
     /// A READ of an object that the peer cannot reach: the body is the address and the mask.
@@ -29,6 +31,35 @@ impl ShmResponder {
         }
         count(core, 0);
         self.reply(core, head, bytes);
+        Ok(())
+    }
+
+    /// A call: the body is the address and the request.
+    pub(super) fn execute_call<H: Host>(
+        &mut self,
+        core: &mut QpCore,
+        head: &FrameHead,
+        body: &impl ReceivedBody<Memory = H::Memory>,
+        host: &mut H,
+    ) -> Result<(), ShmRefusal> {
+        check_allowed(core, Access::REMOTE_CALL)?;
+        let request_bytes = body.len_bytes(CALL_PREFIX_BYTES);
+        let is_too_long = request_bytes > core.mtu() || head.len_bytes > REPLY_BYTES;
+        if is_too_long || head.flags.contains(FrameFlags::LENT) {
+            return Err(ShmRefusal::Invalid("a call whose request or reply is too long, or is not there"));
+        }
+        let mut front = vec![0; CALL_PREFIX_BYTES + request_bytes as usize];
+        body.front(&mut front);
+        let (addr, request) = front.split_at(CALL_PREFIX_BYTES);
+        let addr = u64::from_le_bytes(addr.try_into().unwrap_or_default());
+        let mut reply = ReplyBytes::new(head.len_bytes);
+        let called = host.memory().remote_call(core.accessor(), RKey(head.value), addr, request, &mut reply);
+        called.map_err(|error| match error {
+            RemoteCallError::Refused(error) => ShmRefusal::Access(error),
+            RemoteCallError::Panicked => ShmRefusal::CallPanicked,
+        })?;
+        count(core, request_bytes);
+        self.reply(core, head, reply.into_bytes());
         Ok(())
     }
 

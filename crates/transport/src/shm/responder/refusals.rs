@@ -49,6 +49,7 @@ impl ShmResponder {
             ShmRefusal::Access(e) => {
                 (NakCode::RemoteAccessError, Reason::PeerAccessRefused(*e), Some(QpEvent::AccessError))
             }
+            ShmRefusal::CallPanicked => (NakCode::RemoteOperationalError, Reason::CallPanicked, None),
             ShmRefusal::Local(e) => (NakCode::RemoteOperationalError, Reason::LocalMemory(*e), None),
             _ => (NakCode::InvalidRequest, Reason::MessageTooLong, None),
         };
@@ -90,7 +91,7 @@ impl ShmResponder {
             ShmRefusal::NotReady => DropReason::NoRecvWqe,
             ShmRefusal::TooLong => DropReason::UcTooLong,
             ShmRefusal::Access(_) => DropReason::UcAccess,
-            ShmRefusal::Invalid(_) | ShmRefusal::SendCopies => DropReason::UcInvalid,
+            ShmRefusal::Invalid(_) | ShmRefusal::SendCopies | ShmRefusal::CallPanicked => DropReason::UcInvalid,
         };
         self.keep_recv();
         self.inbound = ShmInbound::Dropped;
