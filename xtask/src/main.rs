@@ -5,6 +5,7 @@ mod compare;
 mod examples;
 mod fuzz;
 mod interop;
+mod kv;
 mod layers;
 mod package;
 mod packages;
@@ -40,6 +41,7 @@ cargo xtask COMMAND
                   --vm: also beside the kernel's rxe and siw in a virtual machine, as root;
                   --quick: three minutes, printed only; --help: the rest
   compare --rpc   the targets of longarm-rpc, beside sockets, tonic and tarpc; writes docs/rpc-results.md
+  compare --kv    the targets of longarm-kv, beside READ, Redis, Valkey and memcached; writes docs/kv-results.md
   count [ROW...]  instructions and cache misses of each message, counted by callgrind
   fuzz [SECONDS]  every fuzz target for SECONDS each (default 30); needs cargo-fuzz
 ";
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         ["tables"] => test::tables(),
         ["interop", ref rest @ ..] => interop::interop(rest),
         ["compare", "--rpc", ref rest @ ..] => rpc::compare(rest),
+        ["compare", "--kv", ref rest @ ..] => kv::compare(rest),
         ["compare", ref rest @ ..] => compare::compare(rest),
         ["count", ref rows @ ..] => compare::count(rows),
         ["fuzz"] => fuzz::all("30"),

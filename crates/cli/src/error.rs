@@ -38,9 +38,9 @@ pub(crate) enum Error {
     #[error(transparent)]
     Rpc(#[from] longarm_rpc::Status),
     #[error(transparent)]
-    Kv(#[from] ::kv::KvError),
+    Kv(#[from] longarm_kv::KvError),
     #[error(transparent)]
-    KvServer(#[from] ::kv::KvServerError),
+    KvServer(#[from] longarm_kv::KvServerError),
     #[error("nothing happened for {} s: is the peer still there?", .0.as_secs())]
     Silence(Duration),
     #[error("{0}")]

@@ -21,6 +21,7 @@ mod rdma;
 mod report;
 mod rpc;
 mod run;
+mod sizes;
 mod sysfs;
 
 use std::process::ExitCode;

@@ -144,3 +144,61 @@ fn a_tenant_revokes_its_clients() {
     let again = server.run("revoke", &[&tenant[..], &["--client", "999"]].concat());
     assert!(!again.status.success() && said(&again).contains("no such client"), "{}", said(&again));
 }
+
+#[test]
+fn the_demonstration_reads_from_a_stopped_server() {
+    let hosts = Hosts::one("kv-demo");
+    let output = hosts.longarm().args(["kv", "demo", "--gets", "20000"]).output().expect("longarm");
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    for line in
+        ["the server is STOPPED: 20000 GETs by READs", "a PUT meanwhile: no answer", "the server goes on: 20000"]
+    {
+        assert!(text.contains(line), "{line} is missing in {text}");
+    }
+}
+
+#[test]
+fn workloads_are_measured_and_peers_that_are_missing_are_named() {
+    let hosts = Hosts::one("kv-bench");
+    let bench = |arguments: &str| {
+        let mut longarm = hosts.longarm();
+        longarm.args(["kv", "bench", "--keys", "2000", "--seconds", "0.05"]).args(arguments.split(' '));
+        longarm.output().expect("longarm")
+    };
+    let output = bench("--json --depth 4 --clients 2 --system kv,kv-rpc,kv-hopscotch,kv-cuckoo");
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 4 * 5, "{text}");
+    for line in &lines {
+        assert!(line["ops"].as_u64() > Some(0) && line["ops_per_second"].as_f64() > Some(0.0), "{line}");
+        // Another client may have chosen a key that it has not put yet.
+        assert!(line["workload"] == "d" || line["missing"] == 0, "{line}");
+        let by_rpc = line["system"] == "longarm rpc";
+        assert_eq!(line["reads_per_op"].as_f64() > Some(0.0), !by_rpc, "{line}");
+    }
+    let beside = bench("--workload a --depth 4 --system kv,redis,redis-tcp,valkey,memcached,memcached-tcp");
+    assert!(beside.status.success(), "{}", said(&beside));
+    for (program, systems) in
+        [("redis-server", ["redis unix", "redis tcp"]), ("memcached", ["memcached unix", "memcached tcp"])]
+    {
+        let is_there =
+            std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|path| path.join(program).exists());
+        for system in systems {
+            let text = said(&beside);
+            assert_eq!(!text.contains(&format!("{system}: not measured")), is_there, "{text}");
+            assert!(text.contains(system), "{text}");
+        }
+    }
+    for (arguments, reason) in [
+        ("--workload e", "ranges of keys"),
+        ("--system sled", "lists the systems"),
+        ("--depth 0", "give numbers from 1 to 1024"),
+        ("--keys-by chance", "zipfian or uniform"),
+        ("--size 5M", "up to 4 MiB"),
+    ] {
+        let output = bench(arguments);
+        assert!(!output.status.success() && said(&output).contains(reason), "{arguments}: {}", said(&output));
+    }
+}

@@ -41,9 +41,11 @@ fn every_operation(table: &mut KvTable) {
     table.delete(&vec![b'k'; 64 << 10]).unwrap();
 
     let keys: Vec<Vec<u8>> = (0..500).map(|number| format!("many {number}").into_bytes()).collect();
-    for key in &keys[..400] {
-        table.put(key, &[key.as_slice(), b" value"].concat()).unwrap();
-    }
+    let values: Vec<Vec<u8>> = keys.iter().map(|key| [key.as_slice(), b" value"].concat()).collect();
+    table.multi_put(400, |number| (&keys[number], &values[number])).unwrap();
+    let long = vec![9; 5 << 20];
+    table.multi_put(2, |number| ([&b"one"[..], b"two"][number], [&long[..], b"short"][number])).unwrap();
+    assert!(get(table, b"one").unwrap() == long && get(table, b"two").unwrap() == b"short");
     let mut told = vec![0; keys.len()];
     table
         .multi_get(&keys, |number, found| {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use ::kv::{KvServer, TableFigures};
+use longarm_kv::{KvServer, TableFigures};
 
 use crate::error::Error;
 

@@ -1,11 +1,12 @@
 //! `longarm kv`: the key-value store, its shell, its figures, its measurements.
 
+mod bench;
+mod demo;
 mod metrics;
 mod prompt;
 mod revoke;
 mod serve;
 mod shell;
-mod sizes;
 mod target;
 mod top;
 
@@ -26,6 +27,8 @@ enum KvCommand {
     Cli(shell::KvCliArgs),
     Top(top::KvTopArgs),
     Revoke(revoke::KvRevokeArgs),
+    Bench(bench::KvBenchArgs),
+    Demo(demo::KvDemoArgs),
 }
 
 /// `longarm kv`
@@ -35,5 +38,7 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Cli(args) => shell::run(args),
         KvCommand::Top(args) => top::run(args),
         KvCommand::Revoke(args) => revoke::run(args),
+        KvCommand::Bench(args) => bench::run(args),
+        KvCommand::Demo(args) => demo::run(args),
     }
 }

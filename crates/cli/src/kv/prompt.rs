@@ -1,6 +1,6 @@
 //! The prompt of `longarm kv cli`.
 
-use ::kv::KvTable;
+use longarm_kv::KvTable;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use ::kv::{KvLayout, KvServer, TableOptions, WhenFull};
 use clap::Args;
+use longarm_kv::{KvLayout, KvServer, TableOptions, WhenFull};
 use longarm_rpc::ServerOptions;
 
-use super::{metrics, sizes, target};
+use super::{metrics, target};
 use crate::error::Error;
+use crate::sizes;
 
 const TABLES: &str = "\
 A table is NAME, or NAME with settings behind commas:
@@ -82,7 +83,7 @@ fn parse_table(text: &str, defaults: &TableOptions) -> Result<(String, TableOpti
         };
         match setting {
             "layout" => {
-                options.layout = value.parse().map_err(|error: ::kv::UnknownLayout| refused(error.to_string()))?
+                options.layout = value.parse().map_err(|error: longarm_kv::UnknownLayout| refused(error.to_string()))?
             }
             "max-memory" => options.max_bytes = sizes::bytes(value).map_err(refused)?,
             "keys" => options.keys = value.parse().map_err(|_| refused(format!("{value:?} is no number")))?,

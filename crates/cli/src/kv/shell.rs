@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::time::Duration;
 
-use ::kv::{KvError, KvTable, KvVersion, PutExpiry, PutIf, TimeToLive};
 use clap::Args;
+use longarm_kv::{KvError, KvTable, KvVersion, PutExpiry, PutIf, TimeToLive};
 
+use super::prompt;
 use super::target::TableTarget;
-use super::{prompt, sizes};
 use crate::error::Error;
+use crate::sizes;
 
 /// Keys of one step of a scan.
 const SCAN: u32 = 1000;

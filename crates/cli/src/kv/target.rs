@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::kv::{GetWay, KvOptions, KvTable, TableSecret};
 use clap::{Args, ValueEnum};
+use longarm_kv::{GetWay, KvOptions, KvTable, TableSecret};
 
-use super::sizes;
 use crate::error::Error;
+use crate::sizes;
 
 /// The way by which a command GETs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

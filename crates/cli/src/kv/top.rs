@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use ::kv::TableFigures;
 use clap::Args;
+use longarm_kv::TableFigures;
 
-use super::sizes;
 use super::target::TableTarget;
 use crate::error::Error;
 use crate::report::{count_per_second, size_rounded};
+use crate::sizes;
 
 /// Rows between two headers.
 const PAGE: u64 = 20;

@@ -46,6 +46,10 @@ impl KvTable {
     /// # Errors
     /// See [`KvError`].
     pub fn get_into(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<KvVersion>, KvError> {
+        if let Some(known) = self.read_alone(key, value) {
+            self.count(&[key]);
+            return Ok(known);
+        }
         let mut found = None;
         self.get_each(&[key], &mut |_, answer| {
             value.clear();
@@ -55,6 +59,21 @@ impl KvTable {
             });
         })?;
         Ok(found)
+    }
+
+    /// GETs one key by READs, if there is a connection and nothing is in the way. This is the short path of most GETs.
+    fn read_alone(&mut self, key: &[u8], value: &mut Vec<u8>) -> Option<Option<KvVersion>> {
+        let mut known = None;
+        let read = self.read_once(&[key], &mut |_, answer| match answer {
+            Answer::Doubtful => {}
+            Answer::Absent => known = Some(None),
+            Answer::Value(bytes, version) => {
+                value.clear();
+                value.extend_from_slice(bytes);
+                known = Some(Some(version));
+            }
+        });
+        known.filter(|_| read.is_ok())
     }
 
     /// GETs keys, several at a time, and calls `each` once for each with its number, in any order.
@@ -73,11 +92,31 @@ impl KvTable {
     fn get_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
         match self.session.options.get {
             GetWay::OneSided => self.read_each(keys, each),
-            GetWay::Rpc => {
-                let until = self.session.deadline();
-                (0..keys.len()).try_for_each(|number| self.ask(number, keys[number], until, each))
-            }
+            GetWay::Rpc => self.ask_each(keys, each),
         }
+    }
+
+    /// GETs keys by requests, several at a time. Those without an answer, and long values, are asked for one by one.
+    fn ask_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
+        let (until, mut is_told) = (self.session.deadline(), vec![false; keys.len()]);
+        if keys.len() > 1 {
+            let mut request = |number: usize, grant, out: &mut Vec<u8>| {
+                encode(&GetRequest { grant, from: 0, version: None }, &[keys[number]], out);
+            };
+            let mut answer = |number: usize, reply: &[u8]| {
+                let (GetReply { found, .. }, value) = decode(reply)?;
+                if found.is_none_or(|found| found.value_bytes == value.len() as u64) {
+                    is_told[number] = true;
+                    each(number, found.map(|found| (value, found.version)));
+                }
+                Ok(())
+            };
+            // The question is asked again one by one, with reconnection, so the error does not matter.
+            let _ = self.session.call_many(GET, keys.len(), until, &mut request, &mut answer);
+            self.stats.rpc_gets += is_told.iter().filter(|told| **told).count() as u64;
+        }
+        let mut left = (0..keys.len()).filter(|number| !is_told[*number]);
+        left.try_for_each(|number| self.ask(number, keys[number], until, each))
     }
 
     /// Looks keys up by READs. A connection that fails is made again.

@@ -18,6 +18,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The longest time that a client takes to say that it goes.
 const FAREWELL: Duration = Duration::from_millis(100);
 
+/// Takes the number of a call and the bytes of its answer.
+pub(crate) type EachAnswer<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Result<(), KvError>;
+
 /// Whether a request that may have been executed can be sent again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
@@ -204,6 +207,46 @@ impl TableSession {
             });
         }
         result.unwrap_or(Ok(()))
+    }
+
+    /// Calls a method several times, as many at a time as the session has room for. `answer` gets the bytes of each answer.
+    ///
+    /// # Errors
+    /// The first one. Then some calls may have been executed, and no further one was started.
+    pub(crate) fn call_many(
+        &mut self,
+        method: Method,
+        count: usize,
+        until: Instant,
+        request: &mut dyn FnMut(usize, GrantKey, &mut Vec<u8>),
+        answer: EachAnswer<'_>,
+    ) -> Result<(), KvError> {
+        let grant = self.open(until)?.grant;
+        let mut bytes = std::mem::take(&mut self.request);
+        let rpc = self.connect(until)?;
+        let (mut under_way, mut next, mut failed) = (Vec::new(), 0, None);
+        while !under_way.is_empty() || (next < count && failed.is_none()) {
+            while next < count && failed.is_none() {
+                bytes.clear();
+                request(next, grant, &mut bytes);
+                match rpc.start(method, &bytes, Some(until)) {
+                    Ok(id) => {
+                        under_way.push((id, next));
+                        next += 1;
+                    }
+                    Err(NotStarted::Full) => break,
+                    Err(NotStarted::Refused(status)) => failed = Some(status.into()),
+                }
+            }
+            rpc.poll(|ended, reply| {
+                let Some(at) = under_way.iter().position(|(id, _)| *id == ended) else { return };
+                let (_, number) = under_way.swap_remove(at);
+                let done = reply.map_err(KvError::from).and_then(|reply| answer(number, reply));
+                failed = failed.take().or(done.err());
+            });
+        }
+        self.request = bytes;
+        failed.map_or(Ok(()), Err)
     }
 
     fn connect(&mut self, until: Instant) -> Result<&mut Client, Status> {

@@ -132,7 +132,7 @@ impl KvTable {
         let until = self.session.deadline();
         let head = |grant| PutRequest { grant, condition, expiry, key_bytes: key.len() as u32 };
         loop {
-            let reply = if value.len() + key.len() > LONG_BYTES {
+            let reply = if is_long((key, value)) {
                 self.put_long(key, value, (condition, expiry), until)?
             } else {
                 self.session.call(PUT, Repeat::IfNotExecuted, until, |grant, out| {
@@ -145,6 +145,37 @@ impl KvTable {
                 PutReply::Later => self.later(until)?,
             }
         }
+    }
+
+    /// Gives keys values that stay, several at a time. `pair` tells a key and its value by their number, perhaps more than once.
+    ///
+    /// # Errors
+    /// The first one. Then some keys may have their new value, and others not.
+    pub fn multi_put<'a>(
+        &mut self,
+        count: usize,
+        mut pair: impl FnMut(usize) -> (&'a [u8], &'a [u8]),
+    ) -> Result<(), KvError> {
+        let (until, mut alone) = (self.session.deadline(), Vec::new());
+        let short: Vec<usize> = (0..count).filter(|number| !is_long(pair(*number))).collect();
+        alone.extend((0..count).filter(|number| is_long(pair(*number))));
+        let mut request = |at: usize, grant, out: &mut Vec<u8>| {
+            let (key, value) = pair(short[at]);
+            let (condition, expiry) = (PutIf::Always, PutExpiry::Never);
+            encode(&PutRequest { grant, condition, expiry, key_bytes: key.len() as u32 }, &[key, value], out);
+        };
+        let mut answer = |at: usize, reply: &[u8]| {
+            if !matches!(decode(reply)?.0, PutReply::Stored { .. }) {
+                alone.push(short[at]);
+            }
+            Ok(())
+        };
+        self.session.call_many(PUT, short.len(), until, &mut request, &mut answer)?;
+        for number in alone {
+            let (key, value) = pair(number);
+            self.put(key, value)?;
+        }
+        Ok(())
     }
 
     /// Waits until freed memory is free.
@@ -302,6 +333,11 @@ impl KvTable {
         })?;
         Ok(reply.revoked)
     }
+}
+
+/// True if a value has to travel in pieces.
+fn is_long((key, value): (&[u8], &[u8])) -> bool {
+    value.len() + key.len() > LONG_BYTES
 }
 
 impl std::fmt::Debug for KvTable {

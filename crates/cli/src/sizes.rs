@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Bytes such as 64, 4K, 256M or 8G.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let upper = text.to_ascii_uppercase();
     let short = upper.strip_suffix("IB").or(upper.strip_suffix('B')).unwrap_or(&upper);
     let (digits, shift) = match short.char_indices().next_back() {
@@ -18,7 +18,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Seconds, with a fraction.
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     number.ok_or_else(|| format!("{text}: give seconds such as 10 or 0.5"))
 }

@@ -1,0 +1,156 @@
+//! The arguments, and the cases that they ask for.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::Args;
+use longarm_kv::{GetWay, KvLayout};
+
+use super::workload::{KeyChoice, Workload};
+use crate::error::Error;
+use crate::sizes::{bytes, seconds};
+
+/// Measure the store with YCSB's workloads, and others beside it
+#[derive(Args, Debug)]
+pub(crate) struct KvBenchArgs {
+    /// Systems: kv (GETs by READs), kv-rpc, kv-hopscotch, kv-cuckoo; redis, valkey, memcached (Unix socket), redis-tcp,
+    /// valkey-tcp, memcached-tcp; several with commas
+    #[arg(long, value_name = "SYSTEMS", default_value = "kv,kv-rpc")]
+    system: String,
+    /// YCSB's workloads: a (half updates), b (5 % updates), c (reads), d (reads of the latest), f (read, modify, write);
+    /// several without commas
+    #[arg(long, value_name = "LETTERS", default_value = "abcdf")]
+    workload: String,
+    /// The choice of keys: zipfian (0.99) or uniform
+    #[arg(long, value_name = "CHOICE", default_value = "zipfian")]
+    keys_by: KeyChoice,
+    /// Number of keys
+    #[arg(long, default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(super) keys: u64,
+    /// Length of each value
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = bytes)]
+    pub(super) size: u64,
+    /// Operations that a client has under way at a time; several with commas
+    #[arg(long, value_name = "NUMBERS", default_value = "1,16")]
+    depth: String,
+    /// Client threads, each with a connection
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(super) clients: u16,
+    /// Keys whose places each client remembers
+    #[arg(long, default_value = "1000000")]
+    pub(super) locations: usize,
+    /// Time of each measurement
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub(super) seconds: Duration,
+    /// One line of JSON for each measurement
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Let the scheduler place threads
+    #[arg(long)]
+    pub(super) unpinned: bool,
+}
+
+/// A measured system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum KvSystem {
+    /// This store.
+    Longarm {
+        get: GetWay,
+        layout: KvLayout,
+    },
+    /// A program that speaks Redis' protocol.
+    Resp {
+        program: &'static str,
+        tcp: bool,
+    },
+    Memcached {
+        tcp: bool,
+    },
+}
+
+impl KvSystem {
+    fn parse(name: &str) -> Option<KvSystem> {
+        let ours = |get, layout| Some(KvSystem::Longarm { get, layout });
+        match name {
+            "kv" | "kv-cluster" => ours(GetWay::OneSided, KvLayout::Cluster),
+            "kv-hopscotch" => ours(GetWay::OneSided, KvLayout::Hopscotch),
+            "kv-cuckoo" => ours(GetWay::OneSided, KvLayout::Cuckoo),
+            "kv-rpc" => ours(GetWay::Rpc, KvLayout::Cluster),
+            "redis" => Some(KvSystem::Resp { program: "redis-server", tcp: false }),
+            "redis-tcp" => Some(KvSystem::Resp { program: "redis-server", tcp: true }),
+            "valkey" => Some(KvSystem::Resp { program: "valkey-server", tcp: false }),
+            "valkey-tcp" => Some(KvSystem::Resp { program: "valkey-server", tcp: true }),
+            "memcached" => Some(KvSystem::Memcached { tcp: false }),
+            "memcached-tcp" => Some(KvSystem::Memcached { tcp: true }),
+            _ => None,
+        }
+    }
+
+    /// True for systems of others, which may be missing.
+    pub(super) fn is_peer(&self) -> bool {
+        !matches!(self, KvSystem::Longarm { .. })
+    }
+}
+
+impl fmt::Display for KvSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let socket = |tcp: &bool| if *tcp { " tcp" } else { " unix" };
+        match self {
+            KvSystem::Longarm { get: GetWay::OneSided, layout } => write!(f, "longarm {layout}"),
+            KvSystem::Longarm { get, .. } => write!(f, "longarm {}", get.name()),
+            KvSystem::Resp { program, tcp } => write!(f, "{}{}", program.trim_end_matches("-server"), socket(tcp)),
+            KvSystem::Memcached { tcp } => write!(f, "memcached{}", socket(tcp)),
+        }
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub(super) struct KvCase {
+    pub(super) system: KvSystem,
+    pub(super) workload: Workload,
+    pub(super) depth: usize,
+    pub(super) keys_by: KeyChoice,
+}
+
+impl KvBenchArgs {
+    /// The systems to measure.
+    pub(super) fn systems(&self) -> Result<Vec<KvSystem>, Error> {
+        self.workloads()?;
+        self.depths()?;
+        if self.size > 4 << 20 {
+            return Err(Error::Usage(format!("--size {}: this measures values of up to 4 MiB", self.size)));
+        }
+        let parse = |name: &str| {
+            KvSystem::parse(name).ok_or_else(|| Error::Usage(format!("--system {name}: `--help` lists the systems")))
+        };
+        self.system.split(',').map(parse).collect()
+    }
+
+    fn workloads(&self) -> Result<Vec<Workload>, Error> {
+        self.workload
+            .chars()
+            .filter(|letter| *letter != ',')
+            .map(Workload::parse)
+            .collect::<Result<_, _>>()
+            .map_err(Error::Usage)
+    }
+
+    fn depths(&self) -> Result<Vec<usize>, Error> {
+        let parse = |text: &str| text.parse().ok().filter(|depth| (1..=1024).contains(depth));
+        let all: Option<Vec<usize>> = self.depth.split(',').map(parse).collect();
+        all.ok_or_else(|| Error::Usage(format!("--depth {}: give numbers from 1 to 1024", self.depth)))
+    }
+
+    /// The measurements of a system.
+    pub(super) fn cases(&self, system: &KvSystem) -> Vec<KvCase> {
+        let (workloads, depths) = (self.workloads().unwrap_or_default(), self.depths().unwrap_or_default());
+        let case = |workload: Workload, depth: usize| KvCase {
+            system: system.clone(),
+            workload,
+            depth,
+            keys_by: self.keys_by,
+        };
+        workloads.iter().flat_map(|workload| depths.iter().map(move |depth| case(*workload, *depth))).collect()
+    }
+}

@@ -1,0 +1,46 @@
+//! Clients of the measured systems: one batch of operations at a time.
+
+use longarm_kv::{KvOptions, KvTable};
+
+use super::args::KvSystem;
+use super::batch::BatchClient;
+use super::servers::MeasuredServer;
+use super::sockets::{Memcached, Resp, SocketClient};
+use crate::error::Error;
+
+/// Connects to a server.
+pub(super) fn connect(server: &MeasuredServer, depth: usize, locations: usize) -> Result<Box<dyn BatchClient>, Error> {
+    Ok(match server.system() {
+        KvSystem::Longarm { get, .. } => {
+            let options = KvOptions { get: *get, locations, outstanding: depth, ..KvOptions::default() };
+            Box::new(KvClient { table: KvTable::open(server.address(), "default", options)?, value: Vec::new() })
+        }
+        KvSystem::Resp { tcp, .. } => Box::new(SocketClient::<Resp>::connect(server.address(), *tcp)?),
+        KvSystem::Memcached { tcp } => Box::new(SocketClient::<Memcached>::connect(server.address(), *tcp)?),
+    })
+}
+
+/// A client of this store.
+struct KvClient {
+    table: KvTable,
+    value: Vec<u8>,
+}
+
+impl BatchClient for KvClient {
+    fn read(&mut self, keys: &[[u8; 20]]) -> Result<usize, Error> {
+        if let [key] = keys {
+            return Ok(usize::from(self.table.get_into(key, &mut self.value)?.is_some()));
+        }
+        let mut there = 0;
+        self.table.multi_get(keys, |_, found| there += usize::from(found.is_some()))?;
+        Ok(there)
+    }
+
+    fn write(&mut self, keys: &[[u8; 20]], value: &[u8]) -> Result<(), Error> {
+        Ok(self.table.multi_put(keys.len(), |number| (&keys[number], value))?)
+    }
+
+    fn reads(&self) -> Option<u64> {
+        Some(self.table.stats().reads)
+    }
+}

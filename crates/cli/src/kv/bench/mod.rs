@@ -1,0 +1,55 @@
+//! `longarm kv bench`: YCSB on the store, by way and layout, and on Redis, Valkey and memcached beside it.
+//!
+//! ```text
+//!  workload: which keys, which operations ─► measure: threads, batches, times ─► figures, table
+//!                                               │
+//!           servers: processes, pinned     clients: kv, RESP, memcached
+//! ```
+//! The core workloads are those of Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010.
+
+mod args;
+mod batch;
+mod clients;
+mod figures;
+mod measure;
+mod servers;
+mod sockets;
+mod workload;
+
+pub(super) use args::KvBenchArgs;
+
+use figures::KvLine;
+use servers::MeasuredServer;
+
+use crate::error::Error;
+
+/// `longarm kv bench`
+pub(super) fn run(args: &KvBenchArgs) -> Result<(), Error> {
+    if args.unpinned {
+        crate::baseline::never_pin();
+    }
+    let mut lines: Vec<KvLine> = Vec::new();
+    for system in args.systems()? {
+        let server = match MeasuredServer::start(&system, args) {
+            Ok(server) => server,
+            Err(error) if system.is_peer() => {
+                eprintln!("{system}: not measured: {error}");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        measure::load(&server, args)?;
+        for case in args.cases(&system) {
+            let line = measure::run(&server, &case, args)?;
+            if args.json {
+                let text = serde_json::to_string(&line).map_err(|error| Error::Usage(error.to_string()))?;
+                println!("{text}");
+            }
+            lines.push(line);
+        }
+    }
+    if !args.json {
+        figures::print(&lines);
+    }
+    Ok(())
+}

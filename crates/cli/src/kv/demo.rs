@@ -1,0 +1,99 @@
+//! `longarm kv demo`: a server that is stopped while its client goes on reading.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use longarm_kv::{KvOptions, KvTable};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::Error;
+use crate::report::nanoseconds;
+
+/// The time that the server has on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Keys of the demonstration.
+const KEYS: u32 = 10_000;
+
+/// Show a server and a client that goes on reading while the server is stopped
+#[derive(Args, Debug)]
+pub(super) struct KvDemoArgs {
+    /// GETs of each step
+    #[arg(long, default_value = "200000", value_parser = clap::value_parser!(u32).range(1..))]
+    gets: u32,
+}
+
+/// `longarm kv demo`
+pub(super) fn run(args: &KvDemoArgs) -> Result<(), Error> {
+    let server = DemoServer::start()?;
+    println!("a server has started, as a process of its own: {}", server.address);
+    let options = KvOptions { timeout: Duration::from_secs(1), ..KvOptions::default() };
+    let mut table = KvTable::open(&server.address, "default", options)?;
+    let values: Vec<[u8; 64]> = (0..KEYS).map(|number| [number as u8; 64]).collect();
+    let keys: Vec<[u8; 4]> = (0..KEYS).map(u32::to_le_bytes).collect();
+    let patient = KvOptions { timeout: PATIENCE, ..KvOptions::default() };
+    let mut writer = KvTable::open(&server.address, "default", patient)?;
+    writer.multi_put(keys.len(), |number| (&keys[number], &values[number]))?;
+    println!("{KEYS} keys with values of 64 bytes were put by requests");
+    let reads = |table: &mut KvTable, words: &str| -> Result<(), Error> {
+        let each = read(table, &keys, &values, args.gets)?;
+        println!("{words}: {} GETs by READs, {} each, all values right", args.gets, nanoseconds(each));
+        Ok(())
+    };
+    reads(&mut table, "the server waits")?;
+    server.signal(Signal::STOP)?;
+    reads(&mut table, "the server is STOPPED")?;
+    let put = table.put(b"key", b"value");
+    println!("a PUT meanwhile: {}", put.map_or_else(|error| error.to_string(), |version| version.to_string()));
+    server.signal(Signal::CONT)?;
+    writer.put(b"key", b"value")?;
+    reads(&mut table, "the server goes on")?;
+    println!("beside Redis, Valkey and memcached: longarm kv bench --system kv,redis,valkey,memcached --workload c");
+    Ok(())
+}
+
+/// GETs keys in turn, and checks their values. Returns nanoseconds of each.
+fn read(table: &mut KvTable, keys: &[[u8; 4]], values: &[[u8; 64]], gets: u32) -> Result<u64, Error> {
+    let (mut value, began) = (Vec::new(), Instant::now());
+    for number in 0..gets as usize {
+        let at = number * 7919 % keys.len();
+        if table.get_into(&keys[at], &mut value)?.is_none() || value != values[at] {
+            return Err(Error::Peer(format!("key {at} has another value")));
+        }
+    }
+    Ok(began.elapsed().as_nanos() as u64 / u64::from(gets))
+}
+
+/// The server's process. Dropping it ends the process.
+struct DemoServer {
+    child: Child,
+    address: String,
+}
+
+impl DemoServer {
+    fn start() -> Result<DemoServer, Error> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let mut child = command.args(["kv", "serve", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn()?;
+        let stdout = child.stdout.take();
+        let mut server = DemoServer { child, address: String::new() };
+        let mut line = String::new();
+        if let Some(stdout) = stdout {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        let address = line.trim().strip_prefix("listening on ");
+        server.address = address.ok_or_else(|| Error::Peer("the server did not start".into()))?.into();
+        Ok(server)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
+        Ok(kill_process(Pid::from_child(&self.child), signal).map_err(std::io::Error::from)?)
+    }
+}
+
+impl Drop for DemoServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

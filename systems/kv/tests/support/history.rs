@@ -1,0 +1,92 @@
+//! Histories of single keys, and the question whether they are linearizable.
+//!
+//! Wing and Gong: "Testing and Verifying Concurrent Objects", JPDC 1993, with Lowe's memory of states that led nowhere ("Testing
+//! for linearizability", 2017). An operation whose outcome nobody knows may take effect at any time after its begin, or never.
+
+use std::collections::HashSet;
+
+/// An operation on one key, with its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOp {
+    Get(Option<u64>),
+    Put(u64),
+    /// A PUT of an absent key; false: it was present.
+    Insert(u64, bool),
+    /// False: the key was absent.
+    Delete(bool),
+}
+
+/// An operation and its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) op: KeyOp,
+    pub(crate) begin: u64,
+    /// `None`: nobody knows whether it was executed.
+    pub(crate) end: Option<u64>,
+}
+
+/// The state after an operation; `None` if its outcome does not fit the state before.
+fn after(op: KeyOp, state: Option<u64>) -> Option<Option<u64>> {
+    match op {
+        KeyOp::Get(value) => (value == state).then_some(state),
+        KeyOp::Put(value) => Some(Some(value)),
+        KeyOp::Insert(value, true) => state.is_none().then_some(Some(value)),
+        KeyOp::Insert(_, false) => state.is_some().then_some(state),
+        KeyOp::Delete(was_there) => (was_there == state.is_some()).then_some(None),
+    }
+}
+
+/// A point of the search: ended operations that have taken effect (a prefix, and others), unknown ones, and the state.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct SearchPoint {
+    prefix: usize,
+    others: Vec<usize>,
+    unknown: Vec<usize>,
+    state: Option<u64>,
+}
+
+/// True if the operations on one key can have taken effect one by one, each between its begin and its end.
+pub(crate) fn is_linearizable(history: &[Recorded]) -> bool {
+    let mut ended: Vec<&Recorded> = history.iter().filter(|one| one.end.is_some()).collect();
+    ended.sort_by_key(|one| one.begin);
+    let unknown: Vec<&Recorded> = history.iter().filter(|one| one.end.is_none()).collect();
+    let start = SearchPoint { prefix: 0, others: Vec::new(), unknown: Vec::new(), state: None };
+    let (mut stack, mut seen) = (vec![start], HashSet::new());
+    while let Some(point) = stack.pop() {
+        if point.prefix == ended.len() {
+            return true;
+        }
+        if !seen.insert(point.clone()) {
+            continue;
+        }
+        // Nothing can take effect after the end of an operation that has not yet.
+        let open = (point.prefix..ended.len()).filter(|at| !point.others.contains(at));
+        let limit = open.clone().filter_map(|at| ended[at].end).min().unwrap_or(u64::MAX);
+        for at in open.take_while(|at| ended[*at].begin <= limit) {
+            if let Some(state) = after(ended[at].op, point.state) {
+                stack.push(with(&point, at, state));
+            }
+        }
+        for (at, one) in unknown.iter().enumerate() {
+            let state = after(one.op, point.state).filter(|_| one.begin <= limit && !point.unknown.contains(&at));
+            if let Some(state) = state {
+                let mut next = SearchPoint { state, ..point.clone() };
+                next.unknown.push(at);
+                next.unknown.sort_unstable();
+                stack.push(next);
+            }
+        }
+    }
+    false
+}
+
+fn with(point: &SearchPoint, at: usize, state: Option<u64>) -> SearchPoint {
+    let mut next = SearchPoint { state, ..point.clone() };
+    next.others.push(at);
+    next.others.sort_unstable();
+    while next.others.first() == Some(&next.prefix) {
+        next.others.remove(0);
+        next.prefix += 1;
+    }
+    next
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask compare --kv`: the key-value store beside READ, Redis, Valkey and memcached, on this machine.
+//!
+//! ```text
+//!  plan: commands ─► results: rounds, all commands in turn ─► page: docs/kv-results.md
+//! ```
+
+mod options;
+mod page;
+mod plan;
+mod results;
+
+use crate::run::{root, run};
+use options::KvCompareOptions;
+use results::KvResults;
+
+/// Builds the program, runs it, and writes the page.
+pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
+    let options = KvCompareOptions::parse(args)?;
+    if options.from.is_none() {
+        run("cargo", &["build", "--quiet", "--release", "--package", "longarm-cli"])?;
+    }
+    let directory = options.from.clone().unwrap_or_else(|| "target/release".into());
+    let program = root().join(directory).join("longarm");
+    let mut results = KvResults::default();
+    for round in 1..=options.rounds {
+        eprintln!("round {round} of {}", options.rounds);
+        for command in plan::commands(&options) {
+            results.add(&command, &program);
+        }
+    }
+    let text = page::page(&results, &options);
+    println!("{text}");
+    match &options.page {
+        Some(file) => std::fs::write(root().join(file), text).map_err(|e| format!("{}: {e}", file.display())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,39 @@
+//! The commands that give the figures.
+
+use super::options::KvCompareOptions;
+
+/// Keys of the tables.
+pub(super) const KEYS: u64 = 100_000;
+/// Depths of pipelines and multi-gets; the best counts.
+const DEPTHS: &str = "1,16,64";
+
+/// One command, and the name under which its figures are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KvFigureCommand {
+    pub(super) topic: &'static str,
+    pub(super) arguments: String,
+    /// Packets between processes of this host in place of shared memory.
+    pub(super) wire: bool,
+}
+
+/// All commands of a round.
+pub(super) fn commands(options: &KvCompareOptions) -> Vec<KvFigureCommand> {
+    let seconds = options.seconds;
+    let bench = |topic, wire, arguments: String| KvFigureCommand {
+        topic,
+        arguments: format!("kv bench --json --seconds {seconds} {arguments}"),
+        wire,
+    };
+    let read = |topic, wire| KvFigureCommand { topic, arguments: "perf read --size 64 --json".into(), wire };
+    let latency = "--workload c --keys-by uniform --keys 10000 --depth 1";
+    let rate = format!("--keys {KEYS} --depth {DEPTHS}");
+    vec![
+        read("read", false),
+        bench("latency", false, format!("--system kv,redis,valkey,memcached {latency}")),
+        read("wire read", true),
+        bench("wire latency", true, format!("--system kv,redis-tcp {latency}")),
+        bench("rate", false, format!("--system kv,kv-rpc,redis,valkey,memcached --workload abc {rate}")),
+        bench("layouts", false, format!("--system kv-hopscotch,kv-cuckoo --workload c {rate}")),
+        bench("cache", false, format!("--system kv --workload c --keys {KEYS} --depth 1 --locations {}", KEYS / 5)),
+    ]
+}
