@@ -11,6 +11,7 @@ mod hostile;
 mod idle;
 mod lifetimes;
 mod many;
+mod naps;
 mod objects;
 mod on_demand;
 mod operations;

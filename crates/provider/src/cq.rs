@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::task::Waker;
+use std::time::Duration;
 
 use device::{CqError, Error};
 use transport::Completion;
@@ -23,6 +24,19 @@ impl Cq {
     #[inline]
     pub fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
         either!(self, cq => cq.poll(out, max))
+    }
+
+    /// Polls as [`poll`](Cq::poll) does, for a program that has nothing else to do for `longest`. On a busy machine a device of
+    /// Longarm may sleep for so long; one of the system never does.
+    ///
+    /// # Errors
+    /// See [`CqError`].
+    #[inline]
+    pub fn poll_for(&self, out: &mut Vec<Completion>, max: usize, longest: Duration) -> Result<usize, CqError> {
+        match self {
+            Cq::Longarm(cq) => cq.poll_for(out, max, longest),
+            Cq::Verbs(cq) => cq.poll(out, max),
+        }
     }
 
     /// Whether it certainly holds no completion. A device of the system does not tell without a poll.

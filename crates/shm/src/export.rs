@@ -40,6 +40,8 @@ pub struct Export {
     _nonce: Box<u64>,
     /// The lock of the only writer.
     writer: Mutex<Written>,
+    /// Taken by the one thread that changes the sleep word of the memory.
+    memory_watch: Mutex<()>,
 }
 
 /// The extent of the records that were ever written.
@@ -80,7 +82,7 @@ impl Export {
         start.version.store(VERSION, Relaxed);
         start.magic.store(EXPORT_MAGIC, Release);
         sys::seal(fd.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL)?;
-        Ok(Export { area, fd: Arc::new(fd), _nonce: nonce, writer: Mutex::default() })
+        Ok(Export { area, fd: Arc::new(fd), _nonce: nonce, writer: Mutex::default(), memory_watch: Mutex::default() })
     }
 
     /// The file for peers to map.
@@ -168,17 +170,38 @@ impl Export {
     /// processes failed although it worked when the export was made. The caller must then not block for
     /// longer than a frame may be late.
     pub fn fall_asleep(&self, often: bool) -> bool {
-        sleep::fall_asleep(&self.area.asleep.0, often, self.area.start.0.full_fences.load(Relaxed) != 0)
+        sleep::fall_asleep(&self.area.asleep.0.frames, often, self.has_full_fences())
     }
 
     /// Announces that this process is awake.
     pub fn wake_up(&self) {
-        sleep::wake_up(&self.area.asleep.0);
+        sleep::wake_up(&self.area.asleep.0.frames);
     }
 
     /// Announces that this process is awake, and ends the effect of `often`.
     pub fn stay_awake(&self) {
-        sleep::stay_awake(&self.area.asleep.0);
+        sleep::stay_awake(&self.area.asleep.0.frames);
+    }
+
+    /// Announces that a thread of this process is about to sleep until its memory changes: peers that change it
+    /// directly must wake the process, once after each call. Any number of threads.
+    ///
+    /// If this returns true, the program must look into its memory once more before the thread blocks. A change
+    /// whose author did not see the announcement is visible by then. If it returns false, the thread must not
+    /// block for longer than it may overlook a change.
+    pub fn watch_memory(&self) -> bool {
+        let _one = self.memory_watch.lock();
+        sleep::fall_asleep_again(&self.area.asleep.0.memory, self.has_full_fences())
+    }
+
+    /// Announces that nobody sleeps until the memory changes.
+    pub fn unwatch_memory(&self) {
+        let _one = self.memory_watch.lock();
+        sleep::stay_awake(&self.area.asleep.0.memory);
+    }
+
+    fn has_full_fences(&self) -> bool {
+        self.area.start.0.full_fences.load(Relaxed) != 0
     }
 
     fn write_key(&self, slot: u32, store: impl FnOnce(&KeyRecord)) {

@@ -71,12 +71,21 @@ pub(crate) struct QpRecord {
     pub(crate) access: AtomicU32,
 }
 
+/// The words by which a process tells that it must be woken.
+#[repr(C)]
+pub(crate) struct SleepWords {
+    /// By frames.
+    pub(crate) frames: AtomicU32,
+    /// By changes of its memory, too.
+    pub(crate) memory: AtomicU32,
+}
+
 /// The file that only its owner can write.
 #[repr(C)]
 pub(crate) struct ExportArea {
     pub(crate) start: CacheLine<FileHeader>,
-    /// The owner's sleep word: see [`sleep`](crate::sleep).
-    pub(crate) asleep: CacheLine<AtomicU32>,
+    /// The owner's sleep words: see [`sleep`](crate::sleep).
+    pub(crate) asleep: CacheLine<SleepWords>,
     pub(crate) remote_keys: [AtomicU64; RemoteKeys::WORDS],
     /// By the high byte of a queue pair number: the part of `qps` for it, counted from one; 0 for none.
     pub(crate) parts: CacheLine<[AtomicU8; 256]>,

@@ -41,6 +41,8 @@ pub struct Peer {
     bell: OwnedFd,
     /// The last nap from which this process has woken it.
     woken: AtomicU32,
+    /// The same for naps that changes of its memory end.
+    woken_by_change: AtomicU32,
     full_fences: bool,
     /// The process, once its memory could be reached through the kernel.
     far: OnceLock<ReachableProcess>,
@@ -100,10 +102,11 @@ impl Peer {
         if let Some(pid) = pid {
             admission::admit(pid);
         }
-        let (woken, gone) = (AtomicU32::new(0), AtomicBool::new(false));
+        let (woken, woken_by_change, gone) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
         let (far, far_failures) = (OnceLock::new(), AtomicU8::new(0));
         let objects = MappedObjects::default();
-        let peer = Peer { area, keys, objects, bell: wake, woken, full_fences, far, pid, far_failures, gone };
+        let peer =
+            Peer { area, keys, objects, bell: wake, woken, woken_by_change, full_fences, far, pid, far_failures, gone };
         peer.reaches_far();
         Ok(peer)
     }
@@ -142,14 +145,23 @@ impl Peer {
     /// True if it has announced that it sleeps.
     #[inline(always)]
     pub fn is_asleep(&self) -> bool {
-        self.area.asleep.0.load(Relaxed) & sleep::ASLEEP != 0
+        self.area.asleep.0.frames.load(Relaxed) & sleep::ASLEEP != 0
     }
 
     /// Wakes it if it sleeps; to be called after frames were committed. Costs a load of its sleep word while
     /// it is awake, and a system call once per nap.
     #[inline(always)]
     pub fn announce(&self) {
-        if sleep::must_wake(&self.area.asleep.0, &self.woken, self.full_fences) {
+        if sleep::must_wake(&self.area.asleep.0.frames, &self.woken, self.full_fences) {
+            self.wake();
+        }
+    }
+
+    /// Wakes it if it sleeps until its memory changes; to be called after this process has changed it. Costs as much
+    /// as [`announce`](Peer::announce).
+    #[inline(always)]
+    pub fn announce_change(&self) {
+        if sleep::must_wake(&self.area.asleep.0.memory, &self.woken_by_change, self.full_fences) {
             self.wake();
         }
     }

@@ -27,6 +27,11 @@
 //! that it has ended. In each nap a sleeper polls all lanes between the announcement and blocking. That poll
 //! finds any frame whose sender did not wake it because this nap had been ended already.
 //!
+//! A program may also poll memory that its peers WRITE, and no frame tells it. A second word is for it: processes
+//! that change the owner's memory look at that word afterwards, as senders of frames look at the first one. The
+//! owner cannot know which memory the program looks at. So it announces a nap first, the program looks once more,
+//! and then the nap begins.
+//!
 //! `tests/models/naps.rs` checks the pattern with full fences. loom has no membarrier, so the model
 //! represents it by a full fence at either end.
 
@@ -55,6 +60,12 @@ pub(crate) fn fall_asleep(word: &AtomicU32, often: bool, full_fences: bool) -> b
     }
     word.store(nap & !FENCES, Relaxed);
     false
+}
+
+/// The owner is about to begin another nap, whether the one before has ended or not. Returns true if it may block.
+pub(crate) fn fall_asleep_again(word: &AtomicU32, full_fences: bool) -> bool {
+    wake_up(word);
+    fall_asleep(word, true, full_fences)
 }
 
 /// The owner is awake.

@@ -6,7 +6,7 @@
 
 mod caller;
 mod leave;
-mod nap;
+pub(crate) mod nap;
 mod peers;
 mod post;
 pub(crate) mod pump;

@@ -18,7 +18,7 @@ use crate::path::shm::LanePath;
 
 /// The longest nap. It is longer than a tick of the usual kernels: a timer before the next tick must be programmed, which
 /// costs more than the rest of the nap.
-const NAP: Duration = Duration::from_millis(5);
+pub(crate) const NAP: Duration = Duration::from_millis(5);
 /// The longest nap while queue pairs wait for room in a lane: no bell rings when there is some.
 const NAP_FOR_ROOM: Duration = Duration::from_micros(100);
 
@@ -31,16 +31,21 @@ impl Engine {
         }
     }
 
-    /// Rests instead of a poll of an empty completion queue, whose length is `wanted`: it naps if that is right, and takes
-    /// what has arrived. False if the thread should poll.
+    /// Rests instead of a poll of an empty completion queue, whose length is `wanted`: it naps for `longest` at most if
+    /// that is right, and takes what has arrived. False if the thread should poll.
+    ///
+    /// The first call only announces the nap, and polls. So a program that also polls memory looks at it once more.
     #[cold]
-    pub(crate) fn rest(&self, wanted: &AtomicU32, scratch: &mut ThreadScratch) -> bool {
+    pub(crate) fn rest(&self, wanted: &AtomicU32, longest: Duration, scratch: &mut ThreadScratch) -> bool {
         if scratch.rest.advise(clock::now()) == Advice::Spin {
             self.stay_awake();
             return false;
         }
+        if !scratch.rest.is_announced() {
+            return self.announce_nap(scratch);
+        }
         self.send_everything(&mut scratch.path);
-        if !self.nap(wanted) {
+        if !self.nap(wanted, longest) {
             return false;
         }
         if self.step(StepCaller::Application, scratch) {
@@ -53,10 +58,21 @@ impl Engine {
         true
     }
 
+    /// Tells peers on this host that they must wake the process when they change its memory. False if they may not
+    /// hear it: then the thread polls.
+    fn announce_nap(&self, scratch: &mut ThreadScratch) -> bool {
+        let is_heard = self.shm.as_ref().is_none_or(|shm| shm.export.export().watch_memory());
+        if is_heard && self.step(StepCaller::Application, scratch) {
+            scratch.rest.found();
+        }
+        is_heard
+    }
+
     /// Tells peers on this host that the naps are over.
     fn stay_awake(&self) {
         if let (Some(shm), Ok(_on_watch)) = (&self.shm, self.watch.take(Watcher::Application)) {
             shm.export.export().stay_awake();
+            shm.export.export().unwatch_memory();
         }
     }
 
@@ -70,12 +86,12 @@ impl Engine {
     }
 
     /// Sleeps until something arrives. False if another thread had to be woken instead.
-    fn nap(&self, wanted: &AtomicU32) -> bool {
+    fn nap(&self, wanted: &AtomicU32, longest: Duration) -> bool {
         let napping = self.watch.nap();
         match self.watch.take(Watcher::Application) {
-            Ok(on_watch) => self.nap_on_watch(&on_watch, wanted),
+            Ok(on_watch) => self.nap_on_watch(&on_watch, wanted, longest),
             Err(Watcher::Application) => {
-                self.sleep(wanted, |longest| Ok(self.watch.doze(longest, || wanted.load(Acquire) > 0)));
+                self.sleep(wanted, longest, |longest| Ok(self.watch.doze(longest, || wanted.load(Acquire) > 0)));
             }
             // The background thread has not noticed yet that the application is there.
             Err(Watcher::Background) => {
@@ -88,28 +104,34 @@ impl Engine {
         true
     }
 
-    fn nap_on_watch(&self, on_watch: &OnWatch<'_>, wanted: &AtomicU32) {
+    fn nap_on_watch(&self, on_watch: &OnWatch<'_>, wanted: &AtomicU32, longest: Duration) {
         let slots = &self.services.slots;
         slots.all().filter_map(|slot| slot.receiver.try_lock()).for_each(|mut receiver| receiver.side.pause());
         let sockets = || slots.all().map(|slot| slot.socket.as_fd());
-        let Some(shm) = &self.shm else { return self.sleep(wanted, |longest| on_watch.wait(sockets(), longest)) };
+        let Some(shm) = &self.shm else {
+            return self.sleep(wanted, longest, |longest| on_watch.wait(sockets(), longest));
+        };
         if shm.frames_wait() {
             return;
         }
         let export = shm.export.export();
         let certain = export.fall_asleep(true);
         if certain && !shm.frames_wait() {
-            self.sleep(wanted, |longest| on_watch.wait(sockets(), longest));
+            self.sleep(wanted, longest, |longest| on_watch.wait(sockets(), longest));
+            if !shm.frames_wait() {
+                // A change of memory may be for a thread that dozes.
+                self.watch.wake_dozing();
+            }
         }
         export.wake_up();
     }
 
     /// Calls `block` with the longest time that it may block, unless there is something to do.
-    fn sleep(&self, wanted: &AtomicU32, block: impl FnOnce(Duration) -> rustix::io::Result<bool>) {
+    fn sleep(&self, wanted: &AtomicU32, longest: Duration, block: impl FnOnce(Duration) -> rustix::io::Result<bool>) {
         if wanted.load(Acquire) > 0 || self.schedule.has_backlog() {
             return;
         }
-        let longest = if self.schedule.stalled.is_empty() { NAP } else { NAP_FOR_ROOM };
+        let longest = if self.schedule.stalled.is_empty() { longest } else { NAP_FOR_ROOM.min(longest) };
         if let Err(error) = block(longest)
             && error != rustix::io::Errno::INTR
         {

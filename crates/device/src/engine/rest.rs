@@ -73,6 +73,8 @@ pub(crate) struct RestPolicy {
     hold: Duration,
     /// The end of the last rest.
     rested: Time,
+    /// The next nap was announced to peers that change this process's memory.
+    announced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +87,7 @@ enum RestState {
 
 impl Default for RestPolicy {
     fn default() -> RestPolicy {
-        RestPolicy { empty: 0, state: RestState::Spinning(None), hold: HOLD_MIN, rested: Time(0) }
+        RestPolicy { empty: 0, state: RestState::Spinning(None), hold: HOLD_MIN, rested: Time(0), announced: false }
     }
 }
 
@@ -142,6 +144,13 @@ impl RestPolicy {
         }
     }
 
+    /// Whether the next nap was announced already; if not, it is from now on. A program that polls memory looks at it
+    /// between the announcement and the nap.
+    pub(crate) fn is_announced(&mut self) -> bool {
+        self.announced = !self.announced;
+        !self.announced
+    }
+
     /// Notes the end of a nap.
     pub(crate) fn woke(&mut self, now: Time) {
         if let RestState::Resting { polled, .. } = &mut self.state {
@@ -151,7 +160,13 @@ impl RestPolicy {
 
     /// Returns to polls, since the thread is about to sleep until an event.
     pub(crate) fn spin(&mut self) {
-        (self.state, self.empty) = (RestState::Spinning(None), 0);
+        (self.state, self.empty, self.announced) = (RestState::Spinning(None), 0, false);
+    }
+
+    /// Rests from now on.
+    #[cfg(test)]
+    pub(crate) fn rest_until(&mut self, until: Time) {
+        self.state = RestState::Resting { until, polled: Time(0) };
     }
 
     fn compare(&mut self, before: Option<(Time, ThreadUsage)>, now: Time, usage: ThreadUsage) {

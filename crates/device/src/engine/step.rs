@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use transport::Time;
 
@@ -29,11 +30,11 @@ impl Engine {
     }
 
     /// Makes one step for a poll of a completion queue that has `wanted` completions. On a busy machine it may take until
-    /// something arrives, for a few milliseconds at most.
+    /// something arrives, for `longest` at most.
     #[inline]
-    pub(crate) fn progress_for(&self, wanted: &AtomicU32) {
+    pub(crate) fn progress_for(&self, wanted: &AtomicU32, longest: Duration) {
         ThreadScratch::with(|scratch| {
-            if scratch.rest.rests() && self.rest(wanted, scratch) {
+            if scratch.rest.rests() && self.rest(wanted, longest, scratch) {
                 return;
             }
             let poll = self.poll_lanes(scratch);

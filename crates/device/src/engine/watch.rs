@@ -132,6 +132,17 @@ impl SocketWatch {
         if !self.called.swap(true, SeqCst) {
             let _ = rustix::io::write(&self.call, &1u64.to_ne_bytes());
         }
+        self.wake_dozing_now();
+    }
+
+    /// Wakes the napping threads without the watch, if there are any.
+    pub(crate) fn wake_dozing(&self) {
+        if self.nappers.load(SeqCst) > 1 {
+            self.wake_dozing_now();
+        }
+    }
+
+    fn wake_dozing_now(&self) {
         *self.calls.lock() += 1;
         self.dozing.notify_all();
     }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 use std::task::Waker;
+use std::time::Duration;
 
 use transport::Completion;
 
 use crate::engine::EngineRef;
+use crate::engine::nap::NAP;
 use crate::error::{CqError, Error};
 use crate::handles::channel::CompChannel;
 use crate::objects::cq::{Added, CompletionRing, PolledCompletions, RingParts, check_capacity};
@@ -93,16 +95,23 @@ impl Cq {
         self.poll_each(max, |completion, _| out.push(*completion))
     }
 
-    /// Polls as [`poll`](Cq::poll) does, but without a nap on a busy machine.
+    /// Polls as [`poll`](Cq::poll) does, for a program that tells how long it has nothing else to do.
     ///
-    /// It is for programs that poll several queues or descriptors in turn.
+    /// On a busy machine it naps for `longest` at most, and [`poll`](Cq::poll) for some milliseconds. The nap ends when something
+    /// arrives, or when a peer on this host changes this process's memory. A program that polls several queues or
+    /// descriptors in turn wants no nap.
     ///
     /// # Errors
     /// See [`CqError`].
-    pub fn poll_awake(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
+    pub fn poll_for(&self, out: &mut Vec<Completion>, max: usize, longest: Duration) -> Result<usize, CqError> {
         let CqHandle { engine, ring } = &*self.handle;
         if ring.is_empty() && engine.check().is_ok() {
-            engine.progress();
+            match longest {
+                Duration::ZERO => {
+                    engine.progress();
+                }
+                _ => engine.progress_for(ring.len(), longest),
+            }
             if ring.is_empty() {
                 return ring.found_empty();
             }
@@ -116,7 +125,7 @@ impl Cq {
     pub fn rest(&self) {
         let CqHandle { engine, ring } = &*self.handle;
         if ring.is_empty() && engine.check().is_ok() {
-            engine.progress_for(ring.len());
+            engine.progress_for(ring.len(), NAP);
         }
     }
 
@@ -132,7 +141,7 @@ impl Cq {
         let CqHandle { engine, ring } = &*self.handle;
         engine.check().map_err(|_| CqError::Forked)?;
         if ring.is_empty() {
-            engine.progress_for(ring.len());
+            engine.progress_for(ring.len(), NAP);
             if ring.is_empty() {
                 return ring.found_empty();
             }

@@ -119,12 +119,14 @@ impl ShmPath for ShmEndpoint {
     #[inline]
     fn write(&self, memory: &Registry, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), ShmError> {
         self.write_there(memory, pd, payload, to)?;
+        self.link.peer().announce_change();
         self.tally.add(DirectAccess::Write);
         Ok(())
     }
 
     fn write_bytes(&self, bytes: &[u8], to: RemoteAddr) -> Result<(), ShmError> {
         self.write_bytes_there(bytes, to)?;
+        self.link.peer().announce_change();
         self.tally.add(DirectAccess::Write);
         Ok(())
     }
@@ -154,6 +156,7 @@ impl ShmPath for ShmEndpoint {
     #[inline]
     fn remote_op(&self, memory: &Registry, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
         let before = self.remote_op_there(memory, remote_op, rkey)?;
+        self.link.peer().announce_change();
         let is_write = matches!(remote_op, RemoteOp::Write(..));
         self.tally.add(if is_write { DirectAccess::Write } else { DirectAccess::Atomic });
         Ok(before)

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use device::CqError;
 use parking_lot::Mutex;
@@ -38,6 +39,17 @@ pub(crate) struct CqCore {
     waker: Waker,
 }
 
+/// The part that a thread plays for the device when it takes completions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CqDrive {
+    /// It takes those that are there.
+    Not,
+    /// It drives the device.
+    Once,
+    /// It drives the device, and has nothing else to do for so long.
+    For(Duration),
+}
+
 #[derive(Default)]
 struct CompletionSorter {
     raw: Vec<device::Completion>,
@@ -50,10 +62,14 @@ struct CompletionSorter {
 }
 
 impl CompletionSorter {
-    fn take_in(&mut self, device: &provider::Cq, drive: bool) -> Result<(), CqError> {
-        while drive || !device.is_empty() {
+    fn take_in(&mut self, device: &provider::Cq, drive: CqDrive) -> Result<(), CqError> {
+        while drive != CqDrive::Not || !device.is_empty() {
             self.raw.clear();
-            let count = device.poll(&mut self.raw, BATCH).inspect_err(|_| self.alert())?;
+            let polled = match drive {
+                CqDrive::For(longest) => device.poll_for(&mut self.raw, BATCH, longest),
+                CqDrive::Not | CqDrive::Once => device.poll(&mut self.raw, BATCH),
+            };
+            let count = polled.inspect_err(|_| self.alert())?;
             for completion in &self.raw {
                 let queue = RequestKey::from_wr_id(completion.wr_id).queue();
                 if let Some(queue) = self.queues.get(&queue) {
@@ -169,6 +185,21 @@ impl CqCore {
     /// Takes completions for poll mode.
     pub(crate) fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
         let driven = self.progress();
+        self.take_polled(out, max, driven)
+    }
+
+    /// The same for a caller that has nothing else to do for `longest`.
+    pub(crate) fn poll_for(&self, out: &mut Vec<Completion>, max: usize, longest: Duration) -> Result<usize, CqError> {
+        let driven = self.sort(CqDrive::For(longest));
+        self.take_polled(out, max, driven)
+    }
+
+    fn take_polled(
+        &self,
+        out: &mut Vec<Completion>,
+        max: usize,
+        driven: Result<(), CqError>,
+    ) -> Result<usize, CqError> {
         match self.take_ready(out, max, None) {
             0 => driven.map(|()| 0),
             count => Ok(count),
@@ -202,7 +233,7 @@ impl CqCore {
     pub(crate) fn announce(&self, change: impl FnOnce(&mut CompletionEffects)) {
         self.locked(|sorter| {
             // An error does not matter to requests that end here anyway.
-            let _ = sorter.take_in(&self.handle, false);
+            let _ = sorter.take_in(&self.handle, CqDrive::Not);
             change(&mut sorter.effects);
         });
         let _ = self.collect();
@@ -219,17 +250,17 @@ impl CqCore {
 
     /// Drives the device, and sorts its completions.
     pub(crate) fn progress(&self) -> Result<(), CqError> {
-        self.sort(true)
+        self.sort(CqDrive::Once)
     }
 
     /// Sorts completions that are there already, without driving the device.
     fn collect(&self) -> Result<(), CqError> {
-        self.sort(false)
+        self.sort(CqDrive::Not)
     }
 
     /// Sorts completions until there are no more, and wakes the waiters. If another
     /// thread sorts, or this one further up its stack, then that one polls again.
-    fn sort(&self, mut drive: bool) -> Result<(), CqError> {
+    fn sort(&self, mut drive: CqDrive) -> Result<(), CqError> {
         self.again.store(true, SeqCst);
         let mut result = Ok(());
         while self.again.swap(false, SeqCst) {
@@ -238,7 +269,7 @@ impl CqCore {
                 break;
             };
             result = sorter.take_in(&self.handle, drive);
-            drive = false;
+            drive = CqDrive::Not;
             let (wakers, orphans) = sorter.take_effects();
             drop(sorter);
             drop(orphans);

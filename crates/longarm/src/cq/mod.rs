@@ -74,12 +74,25 @@ impl CompletionQueue {
     /// Moves at most `max` completions of posted requests to the end of `out`, and
     /// returns how many. Never waits.
     ///
+    /// Where other programs want the processor that the thread polls on, it may give it away until something arrives, for a
+    /// few milliseconds at most. [`poll_for`](CompletionQueue::poll_for) has the choice.
+    ///
     /// Requests that are awaited or waited for are served as well, but do not show up here.
     ///
     /// # Errors
     /// If the device lost completions, or the process was forked.
     pub fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize, CqError> {
         self.core.poll(out, max)
+    }
+
+    /// As [`poll`](CompletionQueue::poll), for a thread that has nothing else to do for `longest`, or something at once if
+    /// that is zero. It gives its processor away for no longer, and only where other programs want it. It has it again when
+    /// something arrives, or when a peer on this host changes memory of this process.
+    ///
+    /// # Errors
+    /// As [`poll`](CompletionQueue::poll).
+    pub fn poll_for(&self, out: &mut Vec<Completion>, max: usize, longest: Duration) -> Result<usize, CqError> {
+        self.core.poll_for(out, max, longest)
     }
 
     /// Waits until there is a completion and returns it; `None` after `timeout`.

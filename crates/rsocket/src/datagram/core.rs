@@ -212,7 +212,7 @@ impl DatagramState {
         let mut news = false;
         while let Some(queues) = &mut self.queues {
             queues.take_events();
-            if !matches!(queues.cq.poll_awake(&mut taken, BATCH), Ok(1..)) {
+            if !matches!(queues.cq.poll_for(&mut taken, BATCH, Duration::ZERO), Ok(1..)) {
                 break;
             }
             taken.drain(..).for_each(|completion| self.completed(&completion));

@@ -2,6 +2,7 @@
 
 use std::mem::size_of;
 use std::task::Waker;
+use std::time::Duration;
 
 use connect::Id;
 use device::{
@@ -153,7 +154,7 @@ impl StreamEndpoint {
 
     /// Takes completions.
     pub(super) fn poll(&self, out: &mut Vec<Completion>, max: usize) -> Result<usize> {
-        self.cq.poll_awake(out, max).map_err(|error| Errno(error.errno()))
+        self.cq.poll_for(out, max, Duration::ZERO).map_err(|error| Errno(error.errno()))
     }
 
     /// Lets `count` more messages arrive.

@@ -104,3 +104,22 @@ fn a_sleeper_is_woken_once_per_nap_and_after_the_batch() {
         assert_eq!(rung(&couple.bells[1]), 0);
     }
 }
+
+#[test]
+fn a_watcher_of_its_memory_is_woken_once_per_announcement() {
+    let couple = Couple::new();
+    let peer = couple.links[0].peer();
+    let rings = || {
+        (0..2).for_each(|_| peer.announce_change());
+        rung(&couple.bells[1])
+    };
+    assert_eq!(rings(), 0);
+    for _ in 0..3 {
+        assert!(couple.exports[1].watch_memory());
+        assert_eq!(rings(), 1);
+        assert_eq!(rings(), 0);
+    }
+    couple.exports[1].unwatch_memory();
+    assert_eq!(rings(), 0);
+    assert!(!peer.is_asleep(), "frames do not wake it");
+}

@@ -84,3 +84,25 @@ fn senders_fence_for_a_frequent_sleeper() {
         });
     });
 }
+
+/// The program looks into its memory between the announcement and the nap. The owner does not tell when naps end.
+#[test]
+fn a_change_that_the_program_does_not_see_rings_the_bell() {
+    check(4, || {
+        let world = Arc::new(World::default());
+        let writer = {
+            let world = world.clone();
+            thread::spawn(move || (0..2).for_each(|change| world.send(change)))
+        };
+        let announce_and_look = || {
+            assert!(sleep::fall_asleep_again(&world.asleep, false));
+            world.frames.iter().map(|change| change.load(Acquire)).sum::<u32>()
+        };
+        announce_and_look();
+        let first = world.bell.swap(0, Relaxed);
+        let seen = announce_and_look();
+        writer.join().expect("no panic");
+        let second = world.bell.load(Relaxed);
+        assert!(seen == 2 || second > 0, "{seen} seen, the bell rung {first} and {second} times");
+    });
+}

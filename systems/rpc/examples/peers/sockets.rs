@@ -54,7 +54,7 @@ pub(super) fn measure(peer: PeerKind, place: &str, options: &PeerOptions) -> Out
     match options.mode {
         PeerMode::Latency | PeerMode::Rate => client.flood(options.depth(), options.duration()),
         PeerMode::Load => {
-            let reached = client.flood(options.depth(), options.duration() / 4)?.per_second();
+            let reached = client.flood(options.depth(), options.duration())?.per_second();
             let per_second = reached * f64::from(options.load) / 100.0;
             client.pace(options.depth(), options.duration(), per_second)
         }

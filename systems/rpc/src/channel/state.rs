@@ -324,7 +324,7 @@ impl LiveSession {
     /// Returns whether calls have ended.
     fn drive(&mut self) -> bool {
         let mut ended = false;
-        while let Some(Finished { id, result }) = self.client.next() {
+        while let Some(Finished { id, result }) = self.client.next(Duration::ZERO) {
             ended = true;
             if self.waiting(id).is_none() {
                 continue;

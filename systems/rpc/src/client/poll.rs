@@ -20,6 +20,8 @@ use crate::way::Way;
 
 /// Looks into memory between two looks into the completion queue, in the ways that poll memory.
 const LOOKS: u32 = 8;
+/// The longest time for which [`Client::call`] gives its processor away where other programs want it.
+const REST: Duration = Duration::from_millis(1);
 /// Time between two checks whether the connection still stands.
 const CHECK: Duration = Duration::from_millis(5);
 
@@ -170,9 +172,15 @@ impl Client {
     }
 
     /// Takes the calls that have ended, each with the bytes of its reply. Returns how many they are. Never waits.
-    pub fn poll(&mut self, mut ended: impl FnMut(CallId, Result<&[u8], Status>)) -> usize {
+    pub fn poll(&mut self, ended: impl FnMut(CallId, Result<&[u8], Status>)) -> usize {
+        self.poll_for(Duration::ZERO, ended)
+    }
+
+    /// As [`poll`](Client::poll), for a program that has nothing else to do for `longest`. Where other programs want the
+    /// processor, it sleeps until something arrives, but no longer. Elsewhere it never waits.
+    pub fn poll_for(&mut self, longest: Duration, mut ended: impl FnMut(CallId, Result<&[u8], Status>)) -> usize {
         let mut count = 0;
-        while let Some(finished) = self.next() {
+        while let Some(finished) = self.next(if count == 0 { longest } else { Duration::ZERO }) {
             count += 1;
             let Finished { id, result } = finished;
             match result {
@@ -201,13 +209,13 @@ impl Client {
                 Ok(id) => break id,
                 Err(NotStarted::Refused(status)) => return Err(status),
                 Err(NotStarted::Full) => {
-                    self.poll(|_, _| ());
+                    self.poll_for(REST, |_, _| ());
                 }
             }
         };
         let mut result = None;
         while result.is_none() {
-            self.poll(|ended, reply| {
+            self.poll_for(REST, |ended, reply| {
                 if ended == id {
                     result = Some(reply.map(Bytes::copy_from_slice));
                 }
@@ -267,8 +275,11 @@ impl Client {
     }
 
     /// The next call that has ended.
-    pub(crate) fn next(&mut self) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
-        let finished = self.session.next(self.checked).or_else(|| self.look_further())?;
+    pub(crate) fn next(
+        &mut self,
+        longest: Duration,
+    ) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
+        let finished = self.session.next(self.checked).or_else(|| self.look_further(longest))?;
         self.looks = 0;
         match &finished.result {
             Ok(_) => self.stats.ok += 1,
@@ -280,25 +291,25 @@ impl Client {
 
     /// Looks into the completion queue, at times only in the ways that poll memory, and then again for a call that has
     /// ended.
-    fn look_further(&mut self) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
+    fn look_further(&mut self, longest: Duration) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
         self.looks += 1;
         if self.looks < LOOKS && !self.session.carrier().wakes() && !self.port.is_unrung() {
             return None;
         }
         self.looks = 0;
-        self.drive();
+        self.drive(longest);
         self.session.next(self.checked)
     }
 
     /// Drives the device, and hands its events to the session.
-    fn drive(&mut self) {
+    fn drive(&mut self, longest: Duration) {
         let now = Instant::now();
         if now.saturating_duration_since(self.checked) >= CHECK && !self.session.link().is_connected() {
             let why = self.session.link().end_reason();
             self.session.on_down(&why);
         }
         self.checked = now;
-        if let Err(error) = self.port.ring() {
+        if let Err(error) = self.port.ring(longest) {
             self.session.on_down(&error.to_string());
         }
         while let Some(event) = self.port.take() {

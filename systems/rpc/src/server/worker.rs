@@ -24,6 +24,8 @@ use crate::server::stall::StallWatch;
 use crate::session::ServerSession;
 use crate::verbs::{Port, PortEvent, VerbsLink};
 
+/// The longest time for which an idle thread gives its processor away where other programs want it.
+const REST: Duration = Duration::from_millis(1);
 /// Time between two looks at things that have no event: deadlines of handshakes, connections that have ended.
 const HOUSEKEEPING: Duration = Duration::from_millis(5);
 /// Looks at sessions between two looks into the completion queue, while sessions poll memory.
@@ -107,20 +109,22 @@ impl ServerWorker {
     /// Serves until the server stops.
     pub(crate) fn run(mut self) {
         let (mut now, mut looks) = (Instant::now(), 0);
-        let (mut busy_at, mut kept_at) = (now, now);
+        let (mut busy_at, mut kept_at, mut was_busy) = (now, now, true);
         while !self.stopped {
             looks += 1;
             let mut progress = self.serve_polled(now);
             if looks >= LOOKS || !self.sessions.poll_memory() || self.port.is_unrung() {
                 looks = 0;
                 now = Instant::now();
-                progress |= self.serve_events(now);
+                let longest = if progress || was_busy { Duration::ZERO } else { REST };
+                progress |= self.serve_events(now, longest);
                 progress |= self.alarm.take() && self.read_inbox(now);
                 if now.duration_since(kept_at) >= HOUSEKEEPING {
                     kept_at = now;
                     self.keep_house(now);
                 }
             }
+            was_busy = progress;
             if progress {
                 busy_at = now;
                 self.nap = NAPS.0;
@@ -146,8 +150,8 @@ impl ServerWorker {
     }
 
     /// Takes completions, and serves the sessions that they are of.
-    fn serve_events(&mut self, now: Instant) -> bool {
-        let mut progress = self.take_events(now);
+    fn serve_events(&mut self, now: Instant, longest: Duration) -> bool {
+        let mut progress = self.take_events(now, longest);
         while let Some(index) = self.sessions.next_ready() {
             progress |= self.serve(index, now);
         }
@@ -155,11 +159,11 @@ impl ServerWorker {
     }
 
     /// Takes completions, and tells the sessions.
-    fn take_events(&mut self, now: Instant) -> bool {
+    fn take_events(&mut self, now: Instant, longest: Duration) -> bool {
         let mut progress = false;
         self.watch.look(now);
         // If this fails, the device has lost completions, or the process was forked: no session can go on.
-        self.stopped |= self.port.ring().is_err();
+        self.stopped |= self.port.ring(longest).is_err();
         while let Some(event) = self.port.take() {
             self.on_event(event, now);
             progress = true;
@@ -210,10 +214,10 @@ impl ServerWorker {
             served += 1;
             let late = if request.deadline.is_some() || self.port.is_unrung() { Instant::now() } else { now };
             if self.port.is_unrung() && late.saturating_duration_since(now) >= HOLD {
-                self.stopped |= self.port.ring().is_err();
+                self.stopped |= self.port.ring(Duration::ZERO).is_err();
             }
             if self.watch.is_old(late) {
-                self.take_events(late);
+                self.take_events(late, Duration::ZERO);
             }
             let late = request.deadline.map_or(late, |_| self.watch.judged_at(now, late));
             if let Some((key, session, peer)) = self.sessions.get_with_peer(index) {

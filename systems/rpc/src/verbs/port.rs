@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use longarm::{
     Buffer, Completion, CompletionChannel, CompletionOp, CompletionQueue, CqError, Device, ProtectionDomain, QpBuilder,
@@ -186,7 +187,7 @@ impl Port {
     /// True if [`next`](Port::next) has something to look at.
     pub(crate) fn has_event(&mut self) -> Result<bool, CqError> {
         if self.done.is_empty() {
-            self.ring()?;
+            self.ring(Duration::ZERO)?;
         }
         Ok(!self.done.is_empty())
     }
@@ -196,9 +197,10 @@ impl Port {
         self.stores.is_unrung()
     }
 
-    /// Polls the completion queue, with which requests leave that wait for others.
-    pub(crate) fn ring(&mut self) -> Result<(), CqError> {
-        self.cq.poll(&mut self.batch, BATCH)?;
+    /// Polls the completion queue, with which requests leave that wait for others. On a busy machine the thread sleeps for
+    /// `longest` at most: it looks into its memory between two calls.
+    pub(crate) fn ring(&mut self, longest: Duration) -> Result<(), CqError> {
+        self.cq.poll_for(&mut self.batch, BATCH, longest)?;
         self.stores.note_polled();
         self.done.extend(self.batch.drain(..));
         Ok(())

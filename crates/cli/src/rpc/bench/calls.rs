@@ -65,7 +65,7 @@ impl BenchCall {
         }
         let mut outcome = None;
         loop {
-            client.poll(|_, reply| outcome = Some(self.check(reply)));
+            client.poll_for(Duration::from_millis(1), |_, reply| outcome = Some(self.check(reply)));
             match outcome.take() {
                 Some(outcome) => return outcome,
                 None => limit.check()?,

@@ -20,9 +20,9 @@ struct LoadedClient<'a> {
 
 impl LoadedClient<'_> {
     /// Takes the replies that are there.
-    fn take_replies(&mut self, call: &BenchCall, tally: &mut CallTally) {
+    fn take_replies(&mut self, call: &BenchCall, tally: &mut CallTally, longest: Duration) {
         let planned = &mut self.planned;
-        self.client.poll(|id, reply| {
+        self.client.poll_for(longest, |id, reply| {
             tally.count(call.is_answered(&reply));
             if let Some(at) = planned.iter().position(|(known, _)| *known == id) {
                 tally.record(planned.swap_remove(at).1.elapsed());
@@ -39,6 +39,12 @@ impl LoadedClient<'_> {
         self.planned.extend(id.map(|id| (id, planned)));
         Ok(id.is_some())
     }
+}
+
+/// The time for which there is nothing to do but to wait for replies.
+fn longest_idle(planned: Instant, is_full: bool) -> Duration {
+    let longest = Duration::from_millis(1);
+    if is_full { longest } else { planned.saturating_duration_since(Instant::now()).min(longest) }
 }
 
 /// Drives the clients of one thread: calls start `per_second` times a second, by each client in turn.
@@ -64,7 +70,9 @@ pub(super) fn measure(case: &BenchCase, clients: &mut [Client], per_second: f64)
             }
             turn = (turn + 1) % loaded.len();
         }
-        loaded.iter_mut().for_each(|client| client.take_replies(&call, &mut tally));
+        // A thread with several clients looks at all of them all the time.
+        let idle = if loaded.len() > 1 { Duration::ZERO } else { longest_idle(planned, full > 0) };
+        loaded.iter_mut().for_each(|client| client.take_replies(&call, &mut tally, idle));
     }
     drop(loaded);
     tally.failed += drain(clients);

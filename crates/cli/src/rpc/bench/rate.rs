@@ -1,6 +1,6 @@
 //! As many calls as the depth allows.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use longarm_rpc::{CallId, Client};
 
@@ -11,6 +11,9 @@ use crate::error::Error;
 
 /// Polls between two reads of the clock, if the thread has fewer clients.
 const POLLS: usize = 16;
+
+/// The longest time for which a thread with one client gives its processor away.
+const IDLE: Duration = Duration::from_millis(1);
 
 /// The call of a thread whose time is taken; the others' is not, for the sake of the rate.
 struct TimedCall {
@@ -26,10 +29,12 @@ pub(super) fn measure(case: &BenchCase, clients: &mut [Client]) -> Result<CallTa
         call.finish_one(client)?;
     }
     let (most, mut started, mut timed) = (case.calls_of_thread(), 0, None);
+    // A thread with several clients looks at all of them all the time.
+    let longest = if clients.len() > 1 { Duration::ZERO } else { IDLE };
     let (begin, mut polls) = (Instant::now(), 0);
     loop {
         for (index, client) in clients.iter_mut().enumerate() {
-            take_replies(&call, client, index, &mut timed, &mut tally);
+            take_replies(&call, (index, client), longest, &mut timed, &mut tally);
             while client.outstanding() < usize::from(case.depth) && started < most {
                 let start = timed.is_none().then(Instant::now);
                 let Some(id) = call.start(client)? else { break };
@@ -53,12 +58,12 @@ pub(super) fn measure(case: &BenchCase, clients: &mut [Client]) -> Result<CallTa
 
 fn take_replies(
     call: &BenchCall,
-    client: &mut Client,
-    index: usize,
+    (index, client): (usize, &mut Client),
+    longest: Duration,
     timed: &mut Option<TimedCall>,
     tally: &mut CallTally,
 ) {
-    client.poll(|id, reply| {
+    client.poll_for(longest, |id, reply| {
         tally.count(call.is_answered(&reply));
         if let Some(call) = timed.take_if(|call| call.client == index && call.id == id) {
             tally.record(call.start.elapsed());
