@@ -10,6 +10,9 @@ use crate::tree::{KeyRange, NodeCache, ScanItem, ScanStep, TreeLookup, TreeScan}
 /// The bytes of one READ.
 pub(crate) type ReadBytes<'a> = dyn FnMut(ReadRequest, &mut Vec<u8>) -> Result<(), String> + 'a;
 
+/// A scan that reads more often than this goes in circles.
+const MAX_ROUNDS: u32 = 100_000;
+
 /// A reader's search.
 pub(crate) trait SimSearch: Sized {
     const NEEDS: ReadGrain;
@@ -97,9 +100,12 @@ impl<C: TornCheck> SimSearch for TreeSearch<C> {
         each: &mut dyn FnMut(ScanItem<'_>),
     ) -> Result<bool, String> {
         let (mut step, mut bytes) = (self.scan.start(range, limit, &mut self.nodes), Vec::new());
+        let mut rounds = 0;
         loop {
             match step {
+                ScanStep::Reads if rounds == MAX_ROUNDS => return Err("a scan has no end".into()),
                 ScanStep::Reads => {
+                    rounds += 1;
                     let mut order: Vec<usize> = (0..self.scan.reads().len()).collect();
                     random.shuffle(&mut order);
                     for number in order {

@@ -26,6 +26,12 @@ fn seeds_that_once_failed() {
     }
 }
 
+/// While the owner stood in the change of a key, a scan read the keys before it again and again.
+#[test]
+fn a_scan_that_once_had_no_end() {
+    run_seed(SimKind::Tree, 5073).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 /// The first seed that finds a planted bug.
 fn found_by(kind: SimKind, plant: Option<Plant>) -> u64 {
     let found = (0..2000).find(|seed| run_planted(kind, plant, *seed).is_err());

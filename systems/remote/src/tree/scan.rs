@@ -333,9 +333,12 @@ impl<C: TornCheck> TreeScan<C> {
             return self.read_window();
         }
         self.tell();
-        self.attempts = 0;
         self.stage = ScanStage::Told;
-        if self.items.is_empty() { self.next_window(cache) } else { ScanStep::Items }
+        if self.items.is_empty() {
+            return self.next_window(cache);
+        }
+        self.attempts = 0;
+        ScanStep::Items
     }
 
     /// Makes items of a window that is read.
@@ -390,7 +393,7 @@ impl<C: TornCheck> TreeScan<C> {
             return self.done();
         }
         let link = view.link();
-        self.cursor = high;
+        (self.cursor, self.attempts) = (high, 0);
         let place = TreePlace { salt: root.salt, memory_bytes: self.memory_bytes };
         let step = self.descent.start(place, (link, 0), Aim::At(&self.cursor), Some(cache));
         self.on_descent(step)
