@@ -92,7 +92,7 @@ fn remote_counter() {
 #[test]
 fn engine_calls() {
     in_own_network(|| {
-        if !device_has(CALLS, |abilities| abilities.calls) {
+        if !has(!on_system(), CALLS) {
             return;
         }
         let text = run("engine_calls", &["--others", "3", "--calls", "200"], &[]);
