@@ -40,7 +40,7 @@ impl PostedRequest {
             RequestStatus::Done(done) => Some(done),
             RequestStatus::NotYet | RequestStatus::Unknown => None,
         };
-        let driven = self.cq.progress();
+        let driven = self.cq.progress_awake();
         if let Some(done) = take(Some(task.waker())) {
             return Poll::Ready(Ok(done));
         }

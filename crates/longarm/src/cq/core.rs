@@ -253,6 +253,11 @@ impl CqCore {
         self.sort(CqDrive::Once)
     }
 
+    /// The same for a task, which must not give away the processor of its executor.
+    pub(crate) fn progress_awake(&self) -> Result<(), CqError> {
+        self.sort(CqDrive::For(Duration::ZERO))
+    }
+
     /// Sorts completions that are there already, without driving the device.
     fn collect(&self) -> Result<(), CqError> {
         self.sort(CqDrive::Not)

@@ -135,7 +135,7 @@ impl CompletionQueue {
 
     fn poll_next(&self, task: &mut Context<'_>) -> Poll<Result<Completion, CqError>> {
         let mut one = Vec::with_capacity(1);
-        let driven = self.core.progress();
+        let driven = self.core.progress_awake();
         if self.core.take_ready(&mut one, 1, Some(task.waker())) == 0 {
             let armed = driven.and_then(|()| self.core.arm());
             self.core.take_ready(&mut one, 1, Some(task.waker()));

@@ -223,8 +223,8 @@ impl Drop for QueuePairCore {
     fn drop(&mut self) {
         // The device refuses this for a queue pair that never left Reset.
         let _ = self.abort();
-        let _ = self.send_cq.progress();
-        let _ = self.recv_cq.progress();
+        let _ = self.send_cq.progress_awake();
+        let _ = self.recv_cq.progress_awake();
         if self.qp.destroy().is_err() {
             // This process is a fork of the owner. The memory must not be given back.
             return;
