@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use hub::{DeviceRecord, Guid};
 use memory::Registry;
@@ -11,6 +12,8 @@ use shm::{Export, IntroducedPeer, Link, LinkSide};
 use udp::{Interface, PortGroup};
 use wire::Gid;
 
+use crate::clock;
+use crate::engine::scratch::ThreadScratch;
 use crate::engine::{EngineParts, EngineRef, WeakEngine};
 use crate::handles::device::{Device, OpenOptions};
 use crate::objects::counters::EngineCounters;
@@ -113,6 +116,11 @@ pub fn set_engine_path(path: EnginePath) {
 /// Sets whether polls nap on a busy machine, for the devices that this thread opens from now on.
 pub fn set_naps(naps: bool) {
     NAPS.set(naps);
+}
+
+/// Lets this thread rest from now on, as if it had lost its processor on a busy machine.
+pub fn rest_this_thread(time: Duration) {
+    ThreadScratch::with(|scratch| scratch.rest.rest_until(clock::now() + time));
 }
 
 /// The path that this thread has set last.

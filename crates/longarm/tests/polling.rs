@@ -185,3 +185,31 @@ fn futures_and_polling_share_a_queue() {
         })
     })
 }
+
+/// The naps of this process on a busy machine, during `work` in a thread that rests.
+fn naps_during(side: &TestSide, work: impl FnOnce()) -> u64 {
+    device::testing::rest_this_thread(PATIENCE);
+    let naps = || side.device.counters().get("naps");
+    let before = naps();
+    work();
+    naps() - before
+}
+
+#[test]
+fn a_request_that_is_done_is_waited_for_without_a_nap() {
+    in_own_network(|| {
+        two_sides(|a, b| {
+            let (left, _right) = rc_pair(&a, &b);
+            let region = b.domain.expose(64, ALL).unwrap();
+            let word = region.key().at(0, 8).unwrap();
+            let reads: Vec<_> = (0..8).map(|_| left.read(a.empty(8), &word).start()).collect();
+            std::thread::sleep(Duration::from_millis(50));
+            // The first wait takes all completions in.
+            let mut reads = reads.into_iter();
+            let first = reads.next().unwrap();
+            first.wait(PATIENCE).unwrap();
+            let naps = naps_during(&a, || reads.for_each(|read| drop(read.wait(PATIENCE).unwrap())));
+            assert_eq!(naps, 0);
+        })
+    })
+}

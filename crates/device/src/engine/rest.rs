@@ -164,7 +164,7 @@ impl RestPolicy {
     }
 
     /// Rests from now on.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn rest_until(&mut self, until: Time) {
         self.state = RestState::Resting { until, polled: Time(0) };
     }

@@ -6,16 +6,14 @@ use std::time::Duration;
 use transport::{QpType, SendOp};
 
 use super::rig::*;
-use crate::clock;
-use crate::engine::scratch::ThreadScratch;
-use crate::testing::EnginePath;
+use crate::testing::{self, EnginePath};
 
 /// Longer than the tests have patience.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Looks into the memory and polls in turn, as a thread of a busy machine, until the last number is there.
 fn await_numbers(node: &Node, last: u64, seen: &AtomicU64) {
-    ThreadScratch::with(|scratch| scratch.rest.rest_until(clock::now() + LONG));
+    testing::rest_this_thread(LONG);
     let mut completions = Vec::new();
     while seen.load(SeqCst) < last {
         let number = u64::from_ne_bytes(node.read(0, 8).try_into().expect("8 bytes"));
