@@ -45,6 +45,9 @@ pub struct Client {
     way: Way,
     why: String,
     looks: u32,
+    /// The time of the last look at the device.
+    now: Instant,
+    /// The time of the last look at the connection.
     checked: Instant,
     stats: ClientStats,
     observer: ClientObserver,
@@ -82,8 +85,8 @@ impl Client {
         why: String,
         observer: ClientObserver,
     ) -> Client {
-        let (looks, checked) = (0, Instant::now());
-        Client { port, session, way, why, looks, checked, stats: ClientStats::default(), observer }
+        let (looks, now) = (0, Instant::now());
+        Client { port, session, way, why, looks, now, checked: now, stats: ClientStats::default(), observer }
     }
 
     /// The way of its session.
@@ -153,7 +156,7 @@ impl Client {
         deadline: Option<Instant>,
         start: impl FnOnce(&mut ClientSession<VerbsLink>, &NewCall<'_>, Instant) -> Result<CallId, NotStarted>,
     ) -> Result<CallId, NotStarted> {
-        let now = if deadline.is_some() { Instant::now() } else { self.checked };
+        let now = if deadline.is_some() { Instant::now() } else { self.now };
         let call = NewCall { method: method.number(), flags, deadline, body };
         let follows = self.session.outstanding() > 0;
         self.session.link().set_more(follows);
@@ -279,7 +282,7 @@ impl Client {
         &mut self,
         longest: Duration,
     ) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
-        let finished = self.session.next(self.checked).or_else(|| self.look_further(longest))?;
+        let finished = self.session.next(self.now).or_else(|| self.look_further(longest))?;
         self.looks = 0;
         match &finished.result {
             Ok(_) => self.stats.ok += 1,
@@ -298,17 +301,20 @@ impl Client {
         }
         self.looks = 0;
         self.drive(longest);
-        self.session.next(self.checked)
+        self.session.next(self.now)
     }
 
     /// Drives the device, and hands its events to the session.
     fn drive(&mut self, longest: Duration) {
         let now = Instant::now();
-        if now.saturating_duration_since(self.checked) >= CHECK && !self.session.link().is_connected() {
-            let why = self.session.link().end_reason();
-            self.session.on_down(&why);
+        self.now = now;
+        if now.saturating_duration_since(self.checked) >= CHECK {
+            self.checked = now;
+            if !self.session.link().is_connected() {
+                let why = self.session.link().end_reason();
+                self.session.on_down(&why);
+            }
         }
-        self.checked = now;
         if let Err(error) = self.port.ring(longest) {
             self.session.on_down(&error.to_string());
         }
@@ -322,7 +328,7 @@ impl Client {
             PortEvent::Imm(_, imm) => self.session.on_imm(imm),
             PortEvent::Message(_, message) => self.session.on_message(&message),
             PortEvent::Datagram(buffer) => {
-                self.session.on_datagram(&buffer, self.checked);
+                self.session.on_datagram(&buffer, self.now);
                 self.port.put_datagram(buffer);
             }
             PortEvent::Sent(completion) => {
