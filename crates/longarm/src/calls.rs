@@ -80,8 +80,10 @@ impl MemoryRegion {
     }
 }
 
-/// The service of a region's calls. Dropping it waits for the calls under way; peers' later calls are refused. It must not
-/// be dropped by the handler. It keeps the region registered.
+/// The service of a region's calls, from [`MemoryRegion::serve_calls`], which has an example.
+///
+/// Dropping it waits for the calls under way; peers' later calls are refused. The handler must not drop it. It keeps the
+/// region registered.
 #[must_use = "the service ends when it is dropped"]
 pub struct ServedCalls {
     core: Arc<RegionCore>,
