@@ -12,11 +12,11 @@ use crate::sizes;
 
 const TABLES: &str = "\
 A table is NAME, or NAME with settings behind commas:
-  layout=cluster|hopscotch|cuckoo   the layout of its slots
-  max-memory=SIZE                   the bound for its keys and values
-  keys=N                            keys that its index has room for at first
-  when-full=evict|refuse            the rule at the bound
-  secret-file=FILE                  clients must have this secret: 16 random bytes or more
+  layout=cluster|hopscotch|cuckoo|tree   the layout of its slots; a tree has ranges
+  max-memory=SIZE                        the bound for its keys and values
+  keys=N                                 keys that its index has room for at first
+  when-full=evict|refuse                 the rule at the bound
+  secret-file=FILE                       clients must have this secret: 16 random bytes or more
 Example: longarm kv serve --table sessions,max-memory=1G --table orders,when-full=refuse,secret-file=orders.key";
 
 /// Serve tables that clients read without this process's help
@@ -104,10 +104,11 @@ mod tests {
     #[test]
     fn tables_have_settings_of_their_own() {
         let parse = |text| parse_table(text, &TableOptions::default());
+        assert_eq!(parse("a,layout=tree").unwrap().1.layout, KvLayout::Tree);
         let (name, options) = parse("a,layout=cuckoo,max-memory=8M,keys=99,when-full=refuse").unwrap();
         assert_eq!((name.as_str(), options.layout, options.max_bytes), ("a", KvLayout::Cuckoo, 8 << 20));
         assert_eq!((options.keys, options.when_full), (99, WhenFull::Refuse));
-        for wrong in ["a,layout=tree", "a,keys", "a,keys=x", "a,when-full=x", "a,colour=red", "a,secret-file=/none"] {
+        for wrong in ["a,layout=heap", "a,keys", "a,keys=x", "a,when-full=x", "a,colour=red", "a,secret-file=/none"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use longarm::{Connection, RemoteKey, Route};
 use remote::{
     Cluster, Crc64, Cuckoo, Hopscotch, ObjectHeader, ReadError, ReaderOptions, ReaderStats, TableLayout, TableReader,
+    TreeReader,
 };
 
 use crate::client::session::{Repeat, TableSession};
@@ -31,6 +32,16 @@ impl<L: TableLayout> RemoteReader for TableReader<Connection, L, Crc64> {
 
     fn stats(&self) -> ReaderStats {
         TableReader::stats(self)
+    }
+}
+
+impl RemoteReader for TreeReader<Connection, Crc64> {
+    fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError> {
+        self.multi_get(keys, |number, found| each(number, found.map(|found| (found.header, found.value))))
+    }
+
+    fn stats(&self) -> ReaderStats {
+        TreeReader::stats(self)
     }
 }
 
@@ -75,6 +86,7 @@ fn reader_of(
         KvLayout::Cluster => Box::new(TableReader::<_, Cluster, Crc64>::new(connection, key, options)?),
         KvLayout::Hopscotch => Box::new(TableReader::<_, Hopscotch, Crc64>::new(connection, key, options)?),
         KvLayout::Cuckoo => Box::new(TableReader::<_, Cuckoo, Crc64>::new(connection, key, options)?),
+        KvLayout::Tree => Box::new(TreeReader::<_, Crc64>::new(connection, key, options)?),
     })
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use remote::{
     Cluster, Crc64, Cuckoo, Hopscotch, ObjectHeader, OwnerError, OwnerOptions, PutOutcome, TableLayout, TableOwner,
-    WordMemory,
+    TreeOptions, TreeOwner, WordMemory,
 };
 
 /// The layout of a table's slots.
@@ -18,16 +18,18 @@ pub enum KvLayout {
     Hopscotch,
     /// Cuckoo hashing (Pilaf).
     Cuckoo,
+    /// A B-tree (Cell): keys in the order of their bytes, for ranges.
+    Tree,
 }
 
 /// A name that is no layout's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no layout is called {0:?}: there are cluster, hopscotch and cuckoo")]
+#[error("no layout is called {0:?}: there are cluster, hopscotch, cuckoo and tree")]
 pub struct UnknownLayout(pub String);
 
 impl KvLayout {
     /// All of them.
-    pub const ALL: [KvLayout; 3] = [KvLayout::Cluster, KvLayout::Hopscotch, KvLayout::Cuckoo];
+    pub const ALL: [KvLayout; 4] = [KvLayout::Cluster, KvLayout::Hopscotch, KvLayout::Cuckoo, KvLayout::Tree];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -35,6 +37,7 @@ impl KvLayout {
             KvLayout::Cluster => Cluster::NAME,
             KvLayout::Hopscotch => Hopscotch::NAME,
             KvLayout::Cuckoo => Cuckoo::NAME,
+            KvLayout::Tree => "tree",
         }
     }
 }
@@ -97,6 +100,34 @@ impl<M: WordMemory + Send, L: TableLayout> OwnedTable for TableOwner<M, L, Crc64
     }
 }
 
+impl<M: WordMemory + Send> OwnedTable for TreeOwner<M, Crc64> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<PutOutcome, OwnerError> {
+        TreeOwner::put(self, key, value)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, OwnerError> {
+        TreeOwner::delete(self, key)
+    }
+
+    fn get_part(
+        &mut self,
+        key: &[u8],
+        from: u64,
+        len_bytes: u64,
+        part: &mut Vec<u8>,
+    ) -> Result<Option<(ObjectHeader, u64)>, OwnerError> {
+        TreeOwner::get_part(self, key, from, len_bytes, part)
+    }
+
+    fn set_now(&mut self, now_ns: u64) {
+        TreeOwner::set_now(self, now_ns);
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.blocks().used_bytes()
+    }
+}
+
 /// An empty table in that memory.
 pub(crate) fn create<M: WordMemory + Send + 'static>(
     layout: KvLayout,
@@ -107,5 +138,9 @@ pub(crate) fn create<M: WordMemory + Send + 'static>(
         KvLayout::Cluster => Box::new(TableOwner::<_, Cluster, Crc64>::create(memory, options)?),
         KvLayout::Hopscotch => Box::new(TableOwner::<_, Hopscotch, Crc64>::create(memory, options)?),
         KvLayout::Cuckoo => Box::new(TableOwner::<_, Cuckoo, Crc64>::create(memory, options)?),
+        KvLayout::Tree => {
+            let OwnerOptions { in_place_bytes, allocator, salt, .. } = options;
+            Box::new(TreeOwner::<_, Crc64>::create(memory, TreeOptions { in_place_bytes, allocator, salt })?)
+        }
     })
 }

@@ -27,7 +27,7 @@ pub struct TableOptions {
     pub layout: KvLayout,
     /// The bound for its keys, values and notes about them, in bytes.
     pub max_bytes: u64,
-    /// Keys that its index has room for at first. It grows.
+    /// Keys that its index has room for at first. It grows. A tree needs no such room.
     pub keys: u64,
     /// The rule at the bound.
     pub when_full: WhenFull,

@@ -198,8 +198,7 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
         let Some(found) = self.find(key)? else { return Ok(None) };
         let len_bytes = len_bytes.min(found.value_bytes.saturating_sub(from));
         if len_bytes > 0 {
-            let at = found.location.offset();
-            C::copy_content(&self.objects.memory, at, key.len() as u64 + from, part, len_bytes);
+            self.objects.copy_part(found.location, key.len() as u64 + from, len_bytes, part);
         }
         Ok(Some((found.header, found.value_bytes)))
     }

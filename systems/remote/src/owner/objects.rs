@@ -70,6 +70,11 @@ impl<M: WordMemory, C: TornCheck> ObjectStore<M, C> {
         C::copy_content(&self.memory, location.offset(), key_bytes, value, value_bytes);
     }
 
+    /// Appends bytes of an object's key and value, from `from` on.
+    pub(crate) fn copy_part(&self, location: Location, from: u64, len_bytes: u64, part: &mut Vec<u8>) {
+        C::copy_content(&self.memory, location.offset(), from, part, len_bytes);
+    }
+
     /// The object to which a slot leads, if it has this key.
     pub(crate) fn look(
         &mut self,

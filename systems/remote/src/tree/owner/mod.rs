@@ -194,6 +194,26 @@ impl<M: WordMemory, C: TornCheck> TreeOwner<M, C> {
         Ok(Some(found.header))
     }
 
+    /// Appends bytes of the value of a key's object to `part`, from `from` on, at most `len_bytes`. Returns the object's first
+    /// word and the length of its whole value.
+    ///
+    /// # Errors
+    /// If a peer has broken the tree.
+    pub fn get_part(
+        &mut self,
+        key: &[u8],
+        from: u64,
+        len_bytes: u64,
+        part: &mut Vec<u8>,
+    ) -> Result<Option<(ObjectHeader, u64)>, OwnerError> {
+        let Some(found) = self.find(key)? else { return Ok(None) };
+        let len_bytes = len_bytes.min(found.value_bytes.saturating_sub(from));
+        if len_bytes > 0 {
+            self.objects.copy_part(found.location, key.len() as u64 + from, len_bytes, part);
+        }
+        Ok(Some((found.header, found.value_bytes)))
+    }
+
     /// Gives an object a new value whose lock a writer holds that is gone, as
     /// [`TableOwner::break_lock`](crate::TableOwner::break_lock) does.
     ///
