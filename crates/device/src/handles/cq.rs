@@ -112,8 +112,8 @@ impl Cq {
                 }
                 _ => engine.progress_for(ring.len(), longest),
             }
-            if ring.is_empty() {
-                return ring.found_empty();
+            if ring.is_empty() && ring.is_seen_empty()? {
+                return Ok(0);
             }
         }
         self.poll(out, max)
@@ -142,8 +142,8 @@ impl Cq {
         engine.check().map_err(|_| CqError::Forked)?;
         if ring.is_empty() {
             engine.progress_for(ring.len(), NAP);
-            if ring.is_empty() {
-                return ring.found_empty();
+            if ring.is_empty() && ring.is_seen_empty()? {
+                return Ok(0);
             }
         } else {
             engine.send_deferred_requests();
@@ -161,8 +161,8 @@ impl Cq {
     pub fn poll_on(&self, each: impl FnMut(&Completion, u64)) -> Result<usize, CqError> {
         let CqHandle { engine, ring } = &*self.handle;
         engine.check().map_err(|_| CqError::Forked)?;
-        if ring.is_empty() {
-            return ring.found_empty();
+        if ring.is_empty() && ring.is_seen_empty()? {
+            return Ok(0);
         }
         Ok(self.report(ring.take_without_event(each)?))
     }

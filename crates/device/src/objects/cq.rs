@@ -35,7 +35,7 @@ pub(crate) struct CompletionRing {
     len: AtomicU32,
     /// The ring was destroyed or has overrun: the state below tells which.
     broken: AtomicBool,
-    /// The last poll left nothing behind, and no event was sent since.
+    /// The last poll left nothing behind, and no event was sent since. It changes under the lock only.
     seen_empty: AtomicBool,
     state: QuickMutex<RingState>,
 }
@@ -155,24 +155,34 @@ impl CompletionRing {
         Ok(polled)
     }
 
-    /// The result of a poll that found the ring empty.
+    /// Notes that a poll found the ring empty, and tells whether it still is. If not, a completion came meanwhile.
     ///
     /// # Errors
     /// If the ring is empty because it was destroyed or has overrun.
     #[inline]
-    pub(crate) fn found_empty(&self) -> Result<usize, CqError> {
-        if !self.seen_empty.load(Relaxed) {
+    pub(crate) fn is_seen_empty(&self) -> Result<bool, CqError> {
+        if !self.seen_empty.load(Relaxed) && !self.note_empty() {
+            return Ok(false);
+        }
+        if self.broken.load(Acquire) { self.why_broken().map(|()| true) } else { Ok(true) }
+    }
+
+    /// Only under the lock: a completion that comes at this moment, and its event, are either seen here or come later.
+    fn note_empty(&self) -> bool {
+        let state = self.state.lock();
+        let is_empty = state.completions.is_empty();
+        if is_empty {
             self.seen_empty.store(true, Relaxed);
         }
-        if self.broken.load(Acquire) { self.why_broken() } else { Ok(0) }
+        is_empty
     }
 
     #[cold]
-    fn why_broken(&self) -> Result<usize, CqError> {
+    fn why_broken(&self) -> Result<(), CqError> {
         if self.users.is_closed() {
             return Err(CqError::Destroyed);
         }
-        self.state.lock().check().map(|()| 0)
+        self.state.lock().check()
     }
 
     /// Arms the ring for one event. [`Added::Notify`] if completions that the last poll did not see send it at once.
@@ -294,5 +304,53 @@ pub(crate) fn check_capacity(capacity: u32) -> Result<(), Error> {
             Err(Error::Limit { what: "completion queue size", asked: n.into(), max: LIMITS.max_cqe.into() })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::CompletionOp;
+
+    use super::*;
+    use crate::objects::quota::Quota;
+
+    fn ring() -> CompletionRing {
+        CompletionRing::new(RingParts {
+            id: CqId(1),
+            cookie: 0,
+            capacity: 16,
+            timestamps: false,
+            channel: None,
+            events: Arc::new(AsyncEvents::new().expect("events")),
+            permit: Quota::new("completion queues", 1).take().expect("a permit"),
+        })
+    }
+
+    #[test]
+    fn a_completion_that_comes_during_a_poll_sends_one_event() {
+        const TURNS: u32 = 200_000;
+        let ring = ring();
+        let turn = AtomicU32::new(0);
+        let mut late_events = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..TURNS {
+                    while turn.load(Acquire) == number {
+                        std::hint::spin_loop();
+                    }
+                    (0..number % 97).for_each(|_| std::hint::spin_loop());
+                    ring.add(Completion::success(1, Qpn::GSI, CompletionOp::Send, 0));
+                }
+            });
+            for _ in 0..TURNS {
+                ring.arm(false).expect("a whole ring");
+                turn.fetch_add(1, Release);
+                while ring.is_empty() && ring.is_seen_empty().expect("a whole ring") {}
+                // The completion has sent its event when it came.
+                late_events += u32::from(ring.arm(false) == Ok(Added::Notify));
+                ring.take(1, |_, _| {}).expect("a whole ring");
+            }
+        });
+        assert_eq!(late_events, 0);
     }
 }

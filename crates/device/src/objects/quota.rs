@@ -37,7 +37,7 @@ impl Default for Quotas {
 }
 
 impl Quota {
-    fn new(what: &'static str, max: u32) -> Quota {
+    pub(crate) fn new(what: &'static str, max: u32) -> Quota {
         Quota { what, max, used: Arc::default() }
     }
 
