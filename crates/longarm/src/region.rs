@@ -1,5 +1,7 @@
 //! Memory regions: memory that peers may reach.
 
+mod file;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;

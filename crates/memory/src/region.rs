@@ -1,6 +1,8 @@
 //! Memory that the library allocates: shared, so that peers on the same host can map it, and on huge pages if
 //! the machine has reserved some. Or memory that the program has given.
 
+mod file;
+
 use std::ffi::CStr;
 use std::io;
 use std::mem::ManuallyDrop;
