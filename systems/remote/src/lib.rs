@@ -23,9 +23,10 @@
 //!
 //! # Layers
 //!
-//! Only the first line knows a device, a thread or a clock:
+//! Only the first lines know a device, a thread or a clock:
 //!
 //! ```text
+//!  exposure      memory that another process exposes to peers, with windows for each
 //!  verbs         readers on queue pairs, and the owner's registered memory
 //!  update        a peer's change of one object: lock, WRITE, unlock
 //!  tree          the B-tree: nodes, searches, scans, and its owner
@@ -41,6 +42,7 @@
 
 mod allocator;
 mod cache;
+mod exposure;
 mod layout;
 mod local;
 mod lookup;
@@ -57,6 +59,10 @@ mod verbs;
 
 pub use allocator::{AllocatorOptions, BlockAllocator, NoRoom};
 pub use cache::LocationCache;
+pub use exposure::{
+    ConnectionToken, ExposureError, MemoryProcess, MemoryProcessOptions, OpenWindow, ProcessWindow, WindowKeeper,
+    WindowSpec, connection_data, end_left_memory, serve_memory,
+};
 pub use layout::{Candidate, Cluster, Cuckoo, Hopscotch, IndexSearch, SearchStep, TableFull, TableLayout, TableShape};
 pub use local::{Found, LocalReads, LookupError};
 pub use lookup::{FoundObject, KeyLookup, LookupCounts, LookupStep, ReadRequest};
