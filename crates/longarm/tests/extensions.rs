@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
-use longarm::{Access, CompletionOp, ObjectRead, PostError, QueuePair, RemoteKey, Status, WorkError};
+use longarm::{Access, CompletionOp, Device, ObjectRead, PostError, QueuePair, RemoteKey, Status, WorkError};
 use testkit::PATIENCE;
 
 const LOCK: u64 = 1 << 63;
@@ -223,6 +223,47 @@ fn calls_are_executed_once_whatever_happens_to_packets() {
                 assert!(buffer.len() == 9000 && buffer.iter().all(|byte| *byte == round as u8), "round {round}");
             }
             assert_eq!(table.load(0).unwrap(), 200);
+        })
+    })
+}
+
+/// READs that are no request, between queue pairs of one host.
+#[test]
+fn reads_at_once_bring_bytes_and_objects() {
+    with_hub("reads_at_once_bring_bytes_and_objects", || {
+        let side = TestSide::new(Device::open().unwrap());
+        let (left, _right) = rc_pair(&side, &side);
+        let table = side.domain.expose(128, ALL).unwrap();
+        table.copy_in(0, &pattern(128)).unwrap();
+        let (mut bytes, half) = ([0; 64], table.key().at(64, 64).unwrap());
+        assert!(left.read_now(&mut bytes, &half));
+        assert_eq!(bytes, pattern(128)[64..]);
+        let word = u64::from_ne_bytes(pattern(72)[64..].try_into().unwrap());
+        assert_eq!(left.read_object_now(&mut bytes, &half, !word), Some(ObjectRead::Whole(())));
+        assert_eq!(left.read_object_now(&mut bytes, &half, word), Some(ObjectRead::Busy(())), "all its bits are locks");
+
+        let hidden = side.domain.expose(64, Access::REMOTE_WRITE).unwrap();
+        assert!(!left.read_now(&mut bytes, &hidden.key()));
+        assert_eq!(left.read_object_now(&mut bytes[..16], &table.key().at(4, 16).unwrap(), 1), None);
+        let window = table.key();
+        drop(table);
+        assert!(!left.read_now(&mut bytes, &window.at(0, 64).unwrap()), "the key was revoked");
+        assert!(left.read(side.empty(64), &hidden.key()).wait(PATIENCE).is_err(), "the request says why not");
+    });
+}
+
+/// Devices that use packets read nothing at once: requests do it.
+#[test]
+fn reads_at_once_are_not_for_packets() {
+    in_own_network(|| {
+        two_sides(|a, b| {
+            let (left, _right) = rc_pair(&a, &b);
+            let table = b.domain.expose(64, ALL).unwrap();
+            table.copy_in(0, &pattern(64)).unwrap();
+            let mut bytes = [0; 64];
+            assert!(!left.read_now(&mut bytes, &table.key()));
+            assert_eq!(left.read_object_now(&mut bytes, &table.key(), 1), None);
+            assert_eq!(left.read(a.empty(64), &table.key()).wait(PATIENCE).unwrap()[..], pattern(64));
         })
     })
 }

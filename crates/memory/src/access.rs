@@ -8,7 +8,7 @@ mod calls;
 mod object;
 
 pub use between::OpenedMemory;
-pub use object::ObjectError;
+pub use object::{ObjectError, read_object};
 
 use core::sync::atomic::{Ordering::SeqCst, fence};
 

@@ -66,7 +66,7 @@ mod testing;
 mod unmapped;
 mod windows;
 
-pub use access::{ObjectError, OpenedMemory};
+pub use access::{ObjectError, OpenedMemory, read_object};
 pub use adopt::{Adoption, AdoptionResult, advise, is_given_up, set_advice_watched};
 pub use calls::{madvise, process_vm_readv, process_vm_writev};
 pub use error::MrError;

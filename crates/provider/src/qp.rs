@@ -119,6 +119,16 @@ impl Qp {
         }
     }
 
+    /// Executes a READ into bytes that need not be registered, if that is possible at once; with a lock mask that of an object.
+    /// The system's devices cannot.
+    #[inline]
+    pub fn read_at_once(&self, out: &mut [u8], from: RemoteAddr, lock_mask: Option<u64>) -> Option<u32> {
+        match self {
+            Qp::Longarm(qp) => qp.read_at_once(out, from, lock_mask),
+            Qp::Verbs(_) => None,
+        }
+    }
+
     /// Posts a list of receive work requests; the first that is refused ends it.
     ///
     /// # Errors

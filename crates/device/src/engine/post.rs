@@ -70,6 +70,21 @@ impl Engine {
         qp.write_at_once(bytes, to, &mut host)
     }
 
+    /// Executes a READ into bytes that no key names, if that is possible at once; with a lock mask that of an object.
+    #[inline]
+    pub(crate) fn read_at_once(
+        &self,
+        entry: &Arc<QpEntry>,
+        out: &mut [u8],
+        (from, lock_mask): (RemoteAddr, Option<u64>),
+        scratch: &mut ThreadScratch,
+    ) -> Option<u32> {
+        let mut cell = entry.lock();
+        let live = cell.live.as_mut()?;
+        let (qp, mut host) = live.hosted(&self.services, entry, &mut scratch.path.notices);
+        qp.read_at_once(out, from, lock_mask, &mut host)
+    }
+
     /// Sends the frames of requests that could not complete while they were posted.
     #[inline]
     fn send_frames(&self, entry: &Arc<QpEntry>, cell: &mut QpCell, scratch: &mut ThreadScratch) {

@@ -204,6 +204,16 @@ impl Qp {
         engine.with_scratch(|scratch| engine.write_at_once(entry, bytes, to, scratch))
     }
 
+    /// Executes a READ into bytes that need not be registered, if that is possible at once: the peer is on this host, its memory
+    /// is mapped here, and nothing is before it. With a lock mask it reads an object at one moment (docs/extensions.md). It has no
+    /// completion. Returns the bytes that it took: 8 of an object that is busy.
+    #[inline]
+    pub fn read_at_once(&self, out: &mut [u8], from: RemoteAddr, lock_mask: Option<u64>) -> Option<u32> {
+        let QpHandle { engine, entry, .. } = &*self.handle;
+        engine.check().ok()?;
+        engine.with_scratch(|scratch| engine.read_at_once(entry, out, (from, lock_mask), scratch))
+    }
+
     /// Posts a list of receive work requests; the first that is refused ends it.
     ///
     /// The list must not use this queue pair while the call walks it.

@@ -1,5 +1,6 @@
 //! Our end of a connection to a queue pair on this host: the path that the transport sends frames and accesses memory by.
 
+mod at_once;
 mod direct;
 mod frames;
 mod object;
@@ -136,6 +137,19 @@ impl ShmPath for ShmEndpoint {
         self.read_there(memory, pd, sgl, len_bytes, from)?;
         self.tally.add(DirectAccess::Read);
         Ok(())
+    }
+
+    #[inline]
+    fn read_bytes(
+        &self,
+        memory: &Registry,
+        out: &mut [u8],
+        from: RemoteAddr,
+        lock_mask: Option<u64>,
+    ) -> Result<u32, ShmError> {
+        let taken = self.read_bytes_there(memory, out, from, lock_mask)?;
+        self.tally.add(DirectAccess::Read);
+        Ok(taken)
     }
 
     fn read_object(

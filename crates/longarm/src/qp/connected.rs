@@ -42,6 +42,10 @@ impl<S: Connected> QueuePair<S> {
         QueuePair { core, peer, service: PhantomData }
     }
 
+    pub(super) fn core(&self) -> &QueuePairCore {
+        &self.core
+    }
+
     /// Sends the buffer's contents into the peer's next receive buffer.
     pub fn send<B: Lend>(&self, buffer: B) -> Work<'_, B> {
         Work::new(&self.core, SendRequest::send(buffer.lend()))

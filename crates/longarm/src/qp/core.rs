@@ -158,6 +158,11 @@ impl QueuePairCore {
         self.qp.write_at_once(bytes, to.remote_addr()) == WriteAtOnce::Done
     }
 
+    /// Executes a READ at once. Returns the bytes that it took; `None` if that is not possible.
+    pub(crate) fn read_now(&self, out: &mut [u8], from: &RemoteKey, lock_mask: Option<u64>) -> Option<u32> {
+        self.qp.read_at_once(out, from.remote_addr(), lock_mask)
+    }
+
     /// Posts one send request. It is moved as seldom as can be: most programs post this way.
     pub(crate) fn post_send(&self, mut request: SendRequest, delivery: Delivery) -> Result<RequestKey, Failure> {
         if let Err(error) = request.check(self.domain.id()) {

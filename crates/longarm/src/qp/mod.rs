@@ -10,6 +10,7 @@
 //! `connect` is either manual, with the peer's [`ConnectionInfo`], or by address: see
 //! [`connection`](crate::connection).
 
+mod at_once;
 mod builder;
 mod connected;
 mod connection;

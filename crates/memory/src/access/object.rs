@@ -20,21 +20,7 @@ impl Registry {
     ) -> Result<usize, MemoryError> {
         let opened = self.open_remote(who, rkey, addr, out.len(), Access::REMOTE_READ)?;
         let opened = opened.ok_or(MemoryError::Unmapped)?;
-        let (object, word) = (opened.span(), word_of(opened.span(), addr)?);
-        let copied = copy_object(word, lock_mask, || {
-            object.read(out);
-            Ok(())
-        })?;
-        Ok(match copied {
-            ObjectCopy::Whole(first) => {
-                put_word(out, first);
-                out.len()
-            }
-            ObjectCopy::Busy(first) => {
-                put_word(out, first);
-                OBJECT_WORD_BYTES
-            }
-        })
+        read_object(opened.span(), addr, lock_mask, out)
     }
 
     /// Copies an object at one moment into a list: `addr` is its address as the peer numbers it. Returns the bytes of the
@@ -61,6 +47,27 @@ impl Registry {
         transport::Memory::scatter(self, pd, sgl, 0, &first.to_ne_bytes()).map_err(ObjectError::List)?;
         Ok(len_bytes as u32)
     }
+}
+
+/// Copies an object at one moment: `addr` is its address as the peer numbers it. Returns the bytes of the result, as
+/// [`Memory::remote_read_object`](transport::Memory::remote_read_object) does; others may be torn.
+///
+/// # Errors
+/// [`MemoryError::Misaligned`] if the object is not aligned.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn read_object(object: Span<'_>, addr: u64, lock_mask: u64, out: &mut [u8]) -> Result<usize, MemoryError> {
+    let copied = copy_object(word_of(object, addr)?, lock_mask, || {
+        object.read(out);
+        Ok(())
+    })?;
+    let (first, len_bytes) = match copied {
+        ObjectCopy::Whole(first) => (first, out.len()),
+        ObjectCopy::Busy(first) => (first, OBJECT_WORD_BYTES),
+    };
+    put_word(out, first);
+    Ok(len_bytes)
 }
 
 /// The reason why an object was not copied.

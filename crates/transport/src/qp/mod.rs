@@ -244,6 +244,24 @@ impl Qp {
         }
     }
 
+    /// Executes a READ into bytes that no key of ours names, if that is possible at once; with a lock mask that of an object at
+    /// one moment. It has no completion. Returns the bytes that it took: 8 of an object that is busy.
+    #[inline]
+    pub fn read_at_once(
+        &mut self,
+        out: &mut [u8],
+        from: RemoteAddr,
+        lock_mask: Option<u64>,
+        host: &mut impl Host,
+    ) -> Option<u32> {
+        match &mut self.path {
+            QpPath::Shm(shm) if self.core.qp_type == QpType::Rc => {
+                shm.read_at_once(&mut self.core, out, (from, lock_mask), host)
+            }
+            _ => None,
+        }
+    }
+
     fn flush_posted(&mut self, wr: &SendWr, host: &mut impl Host) {
         let op = wr.op.completion_op();
         host.complete(CqSide::Send, Completion::failure(wr.wr_id, self.core.qpn, op, Status::WorkRequestFlushed));

@@ -123,6 +123,21 @@ impl ShmQp {
         }
     }
 
+    /// Executes a READ into bytes that no key names, if nothing is before it.
+    #[inline]
+    pub(crate) fn read_at_once(
+        &mut self,
+        core: &mut QpCore,
+        out: &mut [u8],
+        from: (RemoteAddr, Option<u64>),
+        host: &mut impl Host,
+    ) -> Option<u32> {
+        if self.responder.has_answer() {
+            return None;
+        }
+        self.requester.read_at_once(core, out, from, host)
+    }
+
     /// Sends and executes until the queue is empty or has to wait; a waiting ACK leaves too, if `with_acks`.
     #[inline]
     pub(crate) fn progress(&mut self, core: &mut QpCore, with_acks: bool, host: &mut impl Host) {

@@ -120,6 +120,21 @@ pub trait ShmPath {
         Err(ShmError::NeedsFrame)
     }
 
+    /// Executes a READ into bytes that no key of ours names; with a lock mask that of an object at one moment. Returns the bytes
+    /// that it took, for an object as [`read_object`](ShmPath::read_object).
+    ///
+    /// # Errors
+    /// See [`ShmError`]; [`ShmError::NeedsFrame`] wherever it is not one copy from mapped memory.
+    fn read_bytes(
+        &self,
+        _memory: &Self::Memory,
+        _out: &mut [u8],
+        _from: RemoteAddr,
+        _lock_mask: Option<u64>,
+    ) -> Result<u32, ShmError> {
+        Err(ShmError::NeedsFrame)
+    }
+
     /// Executes a READ into a list of ours. One of no bytes needs no key, but a queue pair that allows it.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod answers;
 mod cursor;
 mod execute;
 mod extension;
+mod read_at_once;
 mod record;
 
 use super::frame::{FrameFlags, FrameHead, FrameKind, WRITE_PREFIX_BYTES};

@@ -1,5 +1,6 @@
 //! Scripts of two queue pairs on one host.
 
+mod at_once;
 mod calls;
 mod errors;
 mod flow;

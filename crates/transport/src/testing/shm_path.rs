@@ -215,6 +215,22 @@ impl ShmPath for TestPath {
         memory.scatter(pd, sgl, 0, &bytes).map_err(ShmError::Local)
     }
 
+    fn read_bytes(
+        &self,
+        _: &TestMemory,
+        out: &mut [u8],
+        from: RemoteAddr,
+        lock_mask: Option<u64>,
+    ) -> Result<u32, ShmError> {
+        let (who, theirs) = self.peer(Access::REMOTE_READ)?;
+        self.reach()?;
+        let taken = match lock_mask {
+            Some(mask) => theirs.remote_read_object(who, from.rkey, from.addr, mask, out),
+            None => theirs.remote_read(who, from.rkey, from.addr, out).map(|()| out.len()),
+        };
+        taken.map(|taken| taken as u32).map_err(ShmError::Remote)
+    }
+
     fn read_object(
         &self,
         memory: &TestMemory,
