@@ -60,6 +60,15 @@ fn plain_read(listener: &Listener, domain: &ProtectionDomain) -> Result<(), Box<
         buffer = reader.read(buffer, &key).wait(PATIENCE)?;
     }
     tell("READ of 128 B", KEYS, began, KEYS);
+    let mut bytes = [0; 128];
+    for number in 0..2 * KEYS {
+        if number == KEYS {
+            began = Instant::now();
+        }
+        let key = all.at(number * 7919 % KEYS * 128, 128)?;
+        assert!(reader.read_now(&mut bytes, &key), "both ends are in one process");
+    }
+    tell("READ at once", KEYS, began, KEYS);
     Ok(())
 }
 

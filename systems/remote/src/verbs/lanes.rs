@@ -124,8 +124,8 @@ impl<C: TornCheck> LaneSearch for TreeLookup<C> {
 }
 
 /// One search, and the buffer for its READs.
-struct SearchLane<S> {
-    search: S,
+pub(super) struct SearchLane<S> {
+    pub(super) search: S,
     buffer: Option<Buffer>,
     /// The key's number in a multi-get, and its READ.
     under_way: Option<(usize, InFlight<Buffer>)>,
@@ -143,7 +143,9 @@ pub(crate) struct SearchLanes<Q, S, R, H> {
     pub(crate) cache: LocationCache,
     pub(crate) options: ReaderOptions,
     pub(crate) stats: ReaderStats,
-    lanes: Vec<SearchLane<S>>,
+    pub(super) lanes: Vec<SearchLane<S>>,
+    /// The bytes of READs that are no requests.
+    pub(super) direct: Vec<u8>,
 }
 
 impl<Q, S, R, H> SearchLanes<Q, S, R, H>
@@ -157,6 +159,7 @@ where
             || SearchLane { search: S::create(key.len_bytes()), buffer: None, under_way: None, busy_since: None };
         SearchLanes {
             lanes: (0..options.outstanding.max(1)).map(|_| lane()).collect(),
+            direct: Vec::new(),
             domain: qp.protection_domain().clone(),
             qp,
             key,
@@ -174,7 +177,11 @@ where
         keys: &[K],
         each: &mut impl FnMut(usize, Option<FoundObject<'_>>),
     ) -> Result<(), ReadError> {
-        let done = self.look_up_all(keys, each);
+        let first = self.look_up_now(keys, each)?;
+        if first == keys.len() {
+            return Ok(());
+        }
+        let done = self.look_up_all(&keys[first..], &mut |number, found| each(first + number, found));
         if done.is_err() {
             // The device keeps the buffers of READs under way until it is done with them.
             self.lanes.iter_mut().for_each(|lane| lane.under_way = None);

@@ -1,5 +1,6 @@
 //! Tables over the Rust API: the owner's registered memory, and readers on queue pairs.
 
+mod direct;
 mod error;
 mod lanes;
 mod reader;
