@@ -1,5 +1,6 @@
 //! Tests of whole engines over real sockets, in network namespaces of their own.
 
+mod at_once;
 mod atomics;
 mod calls;
 mod completions;
