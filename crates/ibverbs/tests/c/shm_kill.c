@@ -373,9 +373,12 @@ struct belongings {
 /* Sockets for packets come with the first peer that dies before there is a link. */
 enum { SPARE = 4 };
 
+/* A piece of the heap that was registered may stay shared. It is the program's memory still, and malloc chooses it. */
 static struct belongings own_belongings(void)
 {
-	struct belongings own = { .links = mappings(getpid(), "longarm"), .mappings = mappings(getpid(), NULL) };
+	int adopted = mappings(getpid(), "longarm-adopted");
+	struct belongings own = { .mappings = mappings(getpid(), NULL) };
+	own.links = mappings(getpid(), "longarm") - adopted;
 	DIR *directory = opendir("/proc/self/fd");
 	while (readdir(directory))
 		own.descriptors++;
