@@ -63,12 +63,12 @@ impl ProcessWindow {
 /// If it ends, another one is started by the next call, with the same regions, rights and port; so call
 /// [`tend`](MemoryProcess::tend) from time to time. Dropping this ends the process.
 pub struct MemoryProcess {
-    state: Mutex<ProcessState>,
+    state: Mutex<ExposingState>,
     /// The name, as long as the program lives.
     _name: Option<UnixListener>,
 }
 
-struct ProcessState {
+struct ExposingState {
     command: Command,
     options: MemoryProcessOptions,
     regions: Vec<(OwnedFd, u64)>,
@@ -104,7 +104,7 @@ impl MemoryProcess {
         if let Some(name) = &options.name {
             end_memory(name)?;
         }
-        let mut state = ProcessState {
+        let mut state = ExposingState {
             command,
             options,
             regions: Vec::new(),
@@ -198,7 +198,7 @@ impl MemoryProcess {
     }
 }
 
-impl ProcessState {
+impl ExposingState {
     /// Starts a process that has all regions and rights.
     fn run(&mut self) -> Result<(), ExposureError> {
         self.running = None;
