@@ -244,8 +244,8 @@ impl Qp {
         }
     }
 
-    /// Executes a READ into bytes that no key of ours names, if that is possible at once; with a lock mask that of an object at
-    /// one moment. It has no completion. Returns the bytes that it took: 8 of an object that is busy.
+    /// Executes a READ into bytes that no key of ours names, if that is possible at once. With a lock mask it reads an object
+    /// as it is at one moment. It has no completion. Returns the bytes that it took: 8 of an object that is busy.
     #[inline]
     pub fn read_at_once(
         &mut self,
