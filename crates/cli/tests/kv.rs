@@ -24,6 +24,7 @@ impl TestServer<'_> {
         let secret = file.display().to_string();
         let mut command = hosts.longarm();
         command.args(["kv", "serve", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--table", "default,max-memory=4M"]);
+        command.args(["--table", "ordered,layout=tree,max-memory=4M"]);
         command.args(["--table", &format!("orders,layout=hopscotch,max-memory=4M,secret-file={secret}")]);
         let mut process = Running(command.stdout(Stdio::piped()).spawn().expect("the server starts"));
         let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -64,8 +65,16 @@ fn the_shell_has_every_operation() {
     assert_eq!((server.cli(&["ttl", "none"]), server.cli(&["del", "short", "none"])), ("-2".into(), "1".into()));
     assert_eq!(server.cli(&["mget", "alice", "n"]), "friday\n42");
     assert_eq!(server.cli(&["scan", "ali"]), "alice");
+    for key in ["b", "c", "a"] {
+        server.cli(&["--table", "ordered", "set", key, "value"]);
+    }
+    let range = |words: &[&str]| server.cli(&[&["--table", "ordered", "range"], words].concat());
+    assert_eq!(range(&["-", "+"]), "a\tvalue\nb\tvalue\nc\tvalue");
+    assert_eq!((range(&["a", "c", "1"]), range(&["b", "c"])), ("a\tvalue".into(), "b\tvalue".into()));
     for (words, reason) in [
-        (&["get", "none"][..], "absent"),
+        (&["range", "a", "b"][..], "has no order"),
+        (&["--table", "ordered", "range", "a", "b", "x"], "no number"),
+        (&["get", "none"], "absent"),
         (&["cas", "alice", &version, "x"], "another version"),
         (&["cas", "alice", "x", "x"], "no version"),
         (&["set", "alice", "x", "nx"], "another version"),

@@ -29,6 +29,9 @@ pub enum KvError {
     /// The value is not of the kind that the operation needs.
     #[error("{0}")]
     WrongType(String),
+    /// The table's layout keeps no order, so it has no ranges.
+    #[error("{0}")]
+    NoOrder(String),
     /// The table's memory is full.
     #[error("the table is full: {0}")]
     Full(String),
@@ -66,6 +69,7 @@ impl From<Status> for KvError {
             Code::ResourceExhausted => KvError::Full(words),
             Code::InvalidArgument | Code::OutOfRange => KvError::Invalid(words),
             Code::FailedPrecondition => KvError::WrongType(words),
+            Code::Unimplemented => KvError::NoOrder(words),
             _ => KvError::Server(status),
         }
     }

@@ -36,11 +36,12 @@ mod proof;
 mod protocol;
 mod server;
 
-pub use client::{GetWay, KvOptions, KvStats, KvTable, KvValue, TimeToLive};
+pub use client::{GetWay, KvItem, KvOptions, KvStats, KvTable, KvValue, TimeToLive};
 pub use envelope::KvVersion;
 pub use error::KvError;
 pub use proof::{ShortSecret, TableSecret};
 pub use protocol::{PutExpiry, PutIf, TableClient};
+pub use remote::KeyRange;
 pub use server::{
     KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures, TableOptions, UnknownLayout, WhenFull,
 };

@@ -24,6 +24,7 @@ pub(crate) const DELETE: Method = Method::new("/longarm.kv.Store/Delete");
 pub(crate) const ADD: Method = Method::new("/longarm.kv.Store/Add");
 pub(crate) const EXPIRE: Method = Method::new("/longarm.kv.Store/Expire");
 pub(crate) const SCAN: Method = Method::new("/longarm.kv.Store/Scan");
+pub(crate) const RANGE: Method = Method::new("/longarm.kv.Store/Range");
 pub(crate) const REPORT: Method = Method::new("/longarm.kv.Store/Report");
 pub(crate) const FIGURES: Method = Method::new("/longarm.kv.Store/Figures");
 pub(crate) const BEGIN: Method = Method::new("/longarm.kv.Store/Begin");
@@ -221,6 +222,36 @@ pub(crate) struct ScanRequest {
 pub(crate) struct ScanReply {
     /// Zero at the end.
     pub(crate) next: u64,
+}
+
+/// Behind it: the first key of the range, then the first key behind it, if the range has an end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RangeRequest {
+    pub(crate) grant: GrantKey,
+    /// Keys that are wanted at most. The server may tell fewer.
+    pub(crate) limit: u64,
+    pub(crate) first_bytes: u32,
+    pub(crate) has_end: bool,
+}
+
+/// Behind it: [`RangeItem`]s, each with its key and the first bytes of its value.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RangeReply<'a> {
+    pub(crate) server_ns: u64,
+    pub(crate) items: u64,
+    /// The key from which to go on; `None` at the end of the range.
+    #[serde(borrow)]
+    pub(crate) next: Option<&'a [u8]>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct RangeItem {
+    pub(crate) version: KvVersion,
+    pub(crate) key_bytes: u32,
+    /// Of the whole value.
+    pub(crate) value_bytes: u64,
+    /// Those that are here: all or none.
+    pub(crate) here_bytes: u32,
 }
 
 /// A client's GETs that the server did not see. Behind it: tags of some of the keys, 8 bytes each.

@@ -74,7 +74,8 @@ pub use object::{
 pub use owner::{OwnerError, OwnerOptions, PutOutcome, TableOwner};
 pub use root::{ROOT_BYTES, RootCopy};
 pub use tree::{
-    KeyRange, NODE_BYTES, NodeCache, ScanItem, ScanStep, TreeLookup, TreeOptions, TreeOwner, TreeRoot, TreeScan,
+    KeyRange, NODE_BYTES, NodeCache, OwnedPart, ScanItem, ScanStep, TreeLookup, TreeOptions, TreeOwner, TreeRoot,
+    TreeScan,
 };
 pub use update::{OneSidedUpdate, UpdateRefusal, UpdateStep};
 pub use verbs::{FoundPlace, ReadError, ReaderOptions, ReaderStats, TableMemory, TableReader, TreeReader};

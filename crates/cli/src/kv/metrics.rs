@@ -17,12 +17,13 @@ const LONGEST: u64 = 16 << 10;
 /// Name, kind, help, and the figure itself.
 type Figure = (&'static str, &'static str, &'static str, fn(&TableFigures) -> u64);
 
-const FIGURES: [Figure; 12] = [
+const FIGURES: [Figure; 13] = [
     ("keys", "gauge", "Keys now", |figures| figures.keys),
     ("used_bytes", "gauge", "Memory of keys, values and notes in use", |figures| figures.used_bytes),
     ("max_bytes", "gauge", "The bound of the memory", |figures| figures.max_bytes),
     ("rpc_gets_total", "counter", "GETs by request", |figures| figures.gets),
     ("misses_total", "counter", "GETs by request that found no key", |figures| figures.misses),
+    ("ranges_total", "counter", "Answers to requests for ranges", |figures| figures.ranges),
     ("reported_gets_total", "counter", "GETs by READs, as far as clients told", |figures| figures.reported_gets),
     ("puts_total", "counter", "Changes of keys", |figures| figures.puts),
     ("deletes_total", "counter", "Keys that clients deleted", |figures| figures.deletes),

@@ -1,6 +1,7 @@
 //! `longarm kv cli`: operations on a table, one by one.
 
 use std::io::Write;
+use std::ops::Bound;
 use std::time::Duration;
 
 use clap::Args;
@@ -24,7 +25,9 @@ del KEY…                             delete keys; prints how many were there
 incr KEY [BY], decr KEY [BY]         add to a counter
 expire KEY SECONDS, persist KEY      let a key expire, or stay
 ttl KEY                              seconds that a key has left; -1: it stays, -2: it is absent
-scan [PREFIX]                        all keys
+scan [PREFIX]                        all keys, in no order
+range FROM TO [LIMIT]                keys of a tree from FROM to the one before TO, in order, each with its value; - and + stand
+                                     for the lowest and the highest key
 figures, clients                     of the table
 help, quit";
 
@@ -107,6 +110,7 @@ pub(super) fn execute(table: &mut KvTable, words: &[&str]) -> Result<(), Error> 
             Ok(())
         }
         ("scan", prefix) if prefix.len() <= 1 => scan(table, prefix.first().unwrap_or(&"").as_bytes()),
+        ("range", [from, to, limit @ ..]) if limit.len() <= 1 => range(table, from, to, limit.first()),
         ("figures", []) => {
             println!("{:#?}", table.figures()?);
             Ok(())
@@ -161,6 +165,18 @@ fn scan(table: &mut KvTable, prefix: &[u8]) -> Result<(), Error> {
         }
         cursor = next;
     }
+}
+
+fn range(table: &mut KvTable, from: &str, to: &str, limit: Option<&&str>) -> Result<(), Error> {
+    let limit =
+        limit.map_or(Ok(usize::MAX), |limit| limit.parse().map_err(|_| usage(format!("{limit} is no number"))))?;
+    let end = if to == "+" { Bound::Unbounded } else { Bound::Excluded(to) };
+    let mut printed = Ok(());
+    table.range_each((Bound::Included(if from == "-" { "" } else { from }), end), limit, |key, value, _| {
+        let line = [key, b"\t", value].concat();
+        printed = std::mem::replace(&mut printed, Ok(())).and_then(|()| print_value(Some(&line)));
+    })?;
+    printed
 }
 
 /// Prints bytes as they are; an absent key is an error, so that scripts notice.

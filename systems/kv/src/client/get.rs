@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const ATTEMPTS: usize = 8;
 
 /// Takes the number of a key with its value and version.
-type EachValue<'a> = &'a mut dyn FnMut(usize, Option<(&[u8], KvVersion)>);
+pub(super) type EachValue<'a> = &'a mut dyn FnMut(usize, Option<(&[u8], KvVersion)>);
 
 /// A value and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl KvTable {
     }
 
     /// Makes what a failed READ needs.
-    fn recover(&mut self, failure: ReadFailure, until: Instant) -> Result<(), KvError> {
+    pub(super) fn recover(&mut self, failure: ReadFailure, until: Instant) -> Result<(), KvError> {
         match failure {
             ReadFailure::NoReader | ReadFailure::Read(ReadError::Link(_)) => {}
             ReadFailure::Read(error) => return Err(KvError::Read(error)),
@@ -203,7 +203,13 @@ impl KvTable {
     }
 
     /// GETs a key by request.
-    fn ask(&mut self, number: usize, key: &[u8], until: Instant, each: EachValue<'_>) -> Result<(), KvError> {
+    pub(super) fn ask(
+        &mut self,
+        number: usize,
+        key: &[u8],
+        until: Instant,
+        each: EachValue<'_>,
+    ) -> Result<(), KvError> {
         self.stats.rpc_gets += 1;
         let mut reply = std::mem::take(&mut self.reply);
         let done = (0..ATTEMPTS).find_map(|_| self.ask_once(key, until, &mut reply).transpose());
@@ -279,7 +285,7 @@ impl KvTable {
     }
 
     /// Sends a report and does not wait for the answer. A server that is busy or away misses it.
-    fn send_report(&mut self, gets: u64, tags: &[u8]) {
+    pub(super) fn send_report(&mut self, gets: u64, tags: &[u8]) {
         let Some(grant) = self.session.opened().map(|opened| opened.grant) else { return };
         let mut request = Vec::new();
         encode(&ReportRequest { grant, gets }, &[tags], &mut request);
@@ -308,7 +314,7 @@ enum Answer<'a> {
 }
 
 /// The reason why READs brought no answer.
-enum ReadFailure {
+pub(super) enum ReadFailure {
     NoReader,
     Read(ReadError),
     Broken,
@@ -320,7 +326,7 @@ impl From<ReadError> for ReadFailure {
     }
 }
 
-fn judge(clock: Option<ClockReading>, envelope: Envelope) -> ExpiryVerdict {
+pub(super) fn judge(clock: Option<ClockReading>, envelope: Envelope) -> ExpiryVerdict {
     match (envelope.expires_ns, clock) {
         (0, _) => ExpiryVerdict::Live,
         (expires_ns, Some(clock)) => clock.judge(expires_ns, now_ns()),

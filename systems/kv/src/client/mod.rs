@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  table      operations          get       GETs, one-sided and by RPC       long   values in pieces
+//!  range      ranges of ordered tables, one-sided and by RPC
 //!  reader     the connection for READs      report   GETs that the server did not see
 //!  session    the RPC session, and the right to the table: made again when they are lost
 //! ```
@@ -9,6 +10,7 @@
 mod get;
 mod long;
 mod options;
+mod range;
 mod reader;
 mod report;
 mod session;
@@ -16,4 +18,5 @@ mod table;
 
 pub use get::KvValue;
 pub use options::{GetWay, KvOptions};
+pub use range::KvItem;
 pub use table::{KvStats, KvTable, TimeToLive};

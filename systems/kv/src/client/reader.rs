@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use longarm::{Connection, RemoteKey, Route};
 use remote::{
-    Cluster, Crc64, Cuckoo, Hopscotch, ObjectHeader, ReadError, ReaderOptions, ReaderStats, TableLayout, TableReader,
-    TreeReader,
+    Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, ReadError, ReaderOptions, ReaderStats, ScanItem,
+    TableLayout, TableReader, TreeReader,
 };
 
 use crate::client::session::{Repeat, TableSession};
@@ -19,8 +19,15 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// The answer to a lookup: the number of the key; the object's first word and its bytes, if the key is present.
 pub(crate) type EachFound<'a> = &'a mut dyn FnMut(usize, Option<(ObjectHeader, &[u8])>);
 
+/// A key of a range, the object's first word and its bytes.
+pub(crate) type EachScanned<'a> = &'a mut dyn FnMut(&[u8], ObjectHeader, &[u8]);
+
 /// A reader of a table of some layout.
 pub(crate) trait RemoteReader: Send {
+    /// Tells at most `limit` keys of a range in their order. `None`: the table has no order.
+    fn scan(&mut self, _: &KeyRange, _: usize, _: EachScanned<'_>) -> Option<Result<(), ReadError>> {
+        None
+    }
     fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError>;
     fn stats(&self) -> ReaderStats;
 }
@@ -36,6 +43,11 @@ impl<L: TableLayout> RemoteReader for TableReader<Connection, L, Crc64> {
 }
 
 impl RemoteReader for TreeReader<Connection, Crc64> {
+    fn scan(&mut self, range: &KeyRange, limit: usize, each: EachScanned<'_>) -> Option<Result<(), ReadError>> {
+        let tell = |item: ScanItem<'_>| each(item.key, item.object.header, item.object.value);
+        Some(TreeReader::scan(self, range, limit, tell))
+    }
+
     fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError> {
         self.multi_get(keys, |number, found| each(number, found.map(|found| (found.header, found.value))))
     }

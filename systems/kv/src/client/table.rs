@@ -34,6 +34,10 @@ pub struct KvStats {
     pub reads: u64,
     /// GETs by request, those included for values that may have expired.
     pub rpc_gets: u64,
+    /// Ranges by READs.
+    pub one_sided_ranges: u64,
+    /// Ranges by request.
+    pub rpc_ranges: u64,
     /// Connections for READs that were made.
     pub attached: u64,
 }

@@ -20,6 +20,8 @@ pub struct TableFigures {
     pub gets: u64,
     /// GETs by request that found no key.
     pub misses: u64,
+    /// Answers to requests for ranges.
+    pub ranges: u64,
     /// GETs by READs, as far as clients have reported them.
     pub reported_gets: u64,
     /// PUTs, counters and expiries that changed a key.
@@ -45,6 +47,7 @@ pub struct TableFigures {
 pub(crate) struct TableCounts {
     pub(crate) gets: AtomicU64,
     pub(crate) misses: AtomicU64,
+    pub(crate) ranges: AtomicU64,
     pub(crate) reported_gets: AtomicU64,
     pub(crate) puts: AtomicU64,
     pub(crate) deletes: AtomicU64,
@@ -63,6 +66,7 @@ impl TableCounts {
         let pairs = [
             (&self.gets, &mut figures.gets),
             (&self.misses, &mut figures.misses),
+            (&self.ranges, &mut figures.ranges),
             (&self.reported_gets, &mut figures.reported_gets),
             (&self.puts, &mut figures.puts),
             (&self.deletes, &mut figures.deletes),

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use remote::{
-    Cluster, Crc64, Cuckoo, Hopscotch, ObjectHeader, OwnerError, OwnerOptions, PutOutcome, TableLayout, TableOwner,
-    TreeOptions, TreeOwner, WordMemory,
+    Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, OwnedPart, OwnerError, OwnerOptions, PutOutcome,
+    TableLayout, TableOwner, TreeOptions, TreeOwner, WordMemory,
 };
 
 /// The layout of a table's slots.
@@ -56,6 +56,9 @@ impl FromStr for KvLayout {
     }
 }
 
+/// Takes an object of a range, and tells whether more are wanted.
+pub(crate) type EachPart<'a> = &'a mut dyn FnMut(OwnedPart<'_>) -> bool;
+
 /// The operations of a [`TableOwner`] that the server needs.
 pub(crate) trait OwnedTable: Send {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<PutOutcome, OwnerError>;
@@ -67,6 +70,11 @@ pub(crate) trait OwnedTable: Send {
         len_bytes: u64,
         part: &mut Vec<u8>,
     ) -> Result<Option<(ObjectHeader, u64)>, OwnerError>;
+    /// Tells the objects of a range in the order of their keys, with the first bytes of their values, until `each` returns false.
+    /// `None`: the table has no order.
+    fn scan_parts(&mut self, _: &KeyRange, _: u64, _: EachPart<'_>) -> Option<Result<(), OwnerError>> {
+        None
+    }
     fn set_now(&mut self, now_ns: u64);
     /// Bytes of blocks in use.
     fn used_bytes(&self) -> u64;
@@ -117,6 +125,10 @@ impl<M: WordMemory + Send> OwnedTable for TreeOwner<M, Crc64> {
         part: &mut Vec<u8>,
     ) -> Result<Option<(ObjectHeader, u64)>, OwnerError> {
         TreeOwner::get_part(self, key, from, len_bytes, part)
+    }
+
+    fn scan_parts(&mut self, range: &KeyRange, len_bytes: u64, each: EachPart<'_>) -> Option<Result<(), OwnerError>> {
+        Some(TreeOwner::scan_parts(self, range, len_bytes, each))
     }
 
     fn set_now(&mut self, now_ns: u64) {

@@ -7,6 +7,7 @@
 //!  grants     rights of clients to tables
 //!  served     a table with its memory and its secret
 //!  table      the writer of a table: no thread, no connection, no clock
+//!  ordered    ranges of an ordered table
 //!  directory  the server's notes about keys        layout   tables of any layout
 //! ```
 
@@ -16,6 +17,7 @@ mod error;
 mod figures;
 mod grants;
 mod layout;
+mod ordered;
 mod random;
 mod running;
 mod served;

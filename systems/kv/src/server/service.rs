@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::clock::now_ns;
 use crate::protocol::*;
 use crate::server::grants::{Grants, TableGrant};
+use crate::server::ordered::range_of;
 use crate::server::served::ServedTable;
 use crate::server::table::WhenFull;
 use crate::server::uploads::Uploads;
@@ -31,7 +32,7 @@ type Handler = fn(&KvService, &[u8], &mut Vec<u8>) -> Result<(), Status>;
 
 /// The service's methods.
 pub(crate) fn methods(service: &Arc<KvService>) -> Methods {
-    let direct: [(_, Handler); 16] = [
+    let direct: [(_, Handler); 17] = [
         (CHALLENGE, KvService::challenge),
         (OPEN, KvService::open),
         (CLOSE, KvService::close),
@@ -42,6 +43,7 @@ pub(crate) fn methods(service: &Arc<KvService>) -> Methods {
         (ADD, KvService::add),
         (EXPIRE, KvService::expire),
         (SCAN, KvService::scan),
+        (RANGE, KvService::range),
         (REPORT, KvService::report),
         (FIGURES, KvService::figures),
         (BEGIN, KvService::begin),
@@ -185,6 +187,18 @@ impl KvService {
         let (mut keys, count) = (Vec::new(), request.count.clamp(1, MOST_KEYS) as usize);
         let next = grant.table.writer.lock().scan(request.cursor, count, prefix, now_ns(), &mut keys);
         encode(&ScanReply { next }, &[&keys], reply);
+        Ok(())
+    }
+
+    fn range(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {
+        let (request, bounds): (RangeRequest, _) = decode(request)?;
+        let grant = self.grants.find(&request.grant)?;
+        let split = bounds.split_at_checked(request.first_bytes as usize);
+        let (first, end) = split.ok_or_else(|| Status::invalid_argument("the key is longer than the message"))?;
+        let range = range_of(first, request.has_end.then_some(end));
+        let (server_ns, mut items) = (now_ns(), Vec::new());
+        let told = grant.table.writer.lock().range(&range, request.limit, server_ns, &mut items)?;
+        encode(&RangeReply { server_ns, items: told.items, next: told.next.as_deref() }, &[&items], reply);
         Ok(())
     }
 

@@ -36,8 +36,8 @@ pub enum WhenFull {
 
 /// The writer of one table.
 pub(crate) struct TableWriter {
-    owner: Box<dyn OwnedTable>,
-    directory: KeyDirectory,
+    pub(super) owner: Box<dyn OwnedTable>,
+    pub(super) directory: KeyDirectory,
     /// Expiry and tag of each key that expires.
     expiries: BTreeSet<(u64, u64)>,
     stamp: u64,
@@ -410,7 +410,7 @@ impl TableWriter {
     }
 }
 
-fn tick(now_ns: u64) -> u32 {
+pub(super) fn tick(now_ns: u64) -> u32 {
     (now_ns >> TICK_BITS) as u32
 }
 
@@ -418,11 +418,11 @@ fn full(limit_bytes: u64) -> Status {
     Status::resource_exhausted(format!("its keys and values have {limit_bytes} bytes, which is the bound"))
 }
 
-fn broken() -> Status {
+pub(super) fn broken() -> Status {
     Status::data_loss("a value without its envelope: a client with the right to write has broken the table")
 }
 
-fn status_of(error: &OwnerError) -> Status {
+pub(super) fn status_of(error: &OwnerError) -> Status {
     match error {
         OwnerError::KeyTooLong(_) | OwnerError::ValueTooLong(_) => Status::invalid_argument(error.to_string()),
         OwnerError::NoRoom(_) | OwnerError::Full(_) | OwnerError::TooShort(_) => {

@@ -28,7 +28,7 @@ mod window;
 
 pub use cache::NodeCache;
 pub use lookup::TreeLookup;
-pub use owner::{TreeOptions, TreeOwner};
+pub use owner::{OwnedPart, TreeOptions, TreeOwner};
 pub use pointer::NODE_BYTES;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use pointer::{NodeHeader, NodeState};

@@ -149,7 +149,7 @@ impl<C: TornCheck> TreeScan<C> {
         self.cursor.extend_from_slice(range.first());
         (self.left, self.attempts) = (limit, 0);
         self.items.clear();
-        if limit == 0 || range.is_above(range.first()) {
+        if limit == 0 || range.is_empty() {
             self.stage = ScanStage::Done;
             return ScanStep::Done;
         }

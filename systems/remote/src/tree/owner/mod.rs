@@ -14,6 +14,8 @@ mod merge;
 mod search;
 mod split;
 
+pub use search::OwnedPart;
+
 use std::collections::BTreeSet;
 
 use crate::allocator::{AllocatorOptions, BlockAllocator};

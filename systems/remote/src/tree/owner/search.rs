@@ -15,6 +15,19 @@ use crate::tree::range::KeyRange;
 /// The keys of a leaf, in order, with their slots.
 pub(super) type SortedSlots = Vec<(Vec<u8>, LeafSlot)>;
 
+/// An object of a range, as the owner tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnedPart<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The first bytes of the value.
+    pub value: &'a [u8],
+    /// Length of the whole value.
+    pub value_bytes: u64,
+    /// The object's first word.
+    pub header: ObjectHeader,
+}
+
 impl<M: WordMemory, C: TornCheck> TreeOwner<M, C> {
     /// Goes to the node of a level that holds the aim.
     pub(super) fn go_to(&mut self, aim: Aim<'_>, level: u8) -> Result<NodePointer, OwnerError> {
@@ -78,17 +91,34 @@ impl<M: WordMemory, C: TornCheck> TreeOwner<M, C> {
         limit: usize,
         mut each: impl FnMut(&[u8], &[u8], ObjectHeader),
     ) -> Result<(), OwnerError> {
-        let (mut value, mut left) = (Vec::new(), limit);
+        let mut left = limit;
+        if left == 0 {
+            return Ok(());
+        }
+        self.scan_parts(range, u64::MAX, |part| {
+            each(part.key, part.value, part.header);
+            left -= 1;
+            left > 0
+        })
+    }
+
+    /// Calls `each` with the objects of a range, in the order of their keys, until it returns false. Of each value it copies no
+    /// more than `len_bytes`.
+    ///
+    /// # Errors
+    /// If a peer has broken the tree. Keys that were found before have been told.
+    pub fn scan_parts(
+        &mut self,
+        range: &KeyRange,
+        len_bytes: u64,
+        mut each: impl FnMut(OwnedPart<'_>) -> bool,
+    ) -> Result<(), OwnerError> {
+        let mut value = Vec::new();
         self.each_slot(range, &mut |owner, key, slot| {
-            if left == 0 {
-                return Ok(false);
-            }
             let found = owner.objects.look((slot.location, 0), key)?.ok_or(OwnerError::Broken)?;
             value.clear();
-            owner.objects.copy_value(found.location, (key.len() as u64, found.value_bytes), &mut value);
-            each(key, &value, found.header);
-            left -= 1;
-            Ok(left > 0)
+            owner.objects.copy_part(found.location, key.len() as u64, found.value_bytes.min(len_bytes), &mut value);
+            Ok(each(OwnedPart { key, value: &value, value_bytes: found.value_bytes, header: found.header }))
         })
     }
 
