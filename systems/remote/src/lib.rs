@@ -78,4 +78,7 @@ pub use tree::{
     TreeScan,
 };
 pub use update::{OneSidedUpdate, UpdateRefusal, UpdateStep};
-pub use verbs::{FoundPlace, ReadError, ReaderOptions, ReaderStats, TableMemory, TableReader, TreeReader};
+pub use verbs::{
+    FoundPlace, ReadError, ReaderOptions, ReaderStats, SharedTableReader, SharedTreeReader, TableMemory, TableReader,
+    TreeReader,
+};

@@ -5,10 +5,12 @@
 //!  range      ranges of ordered tables, one-sided and by RPC
 //!  reader     the connection for READs      report   GETs that the server did not see
 //!  session    the RPC session, and the right to the table: made again when they are lost
+//!  opening    the messages that prove who may open a table
 //! ```
 
 mod get;
 mod long;
+mod opening;
 mod options;
 mod range;
 mod reader;

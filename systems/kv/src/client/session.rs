@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use longarm_rpc::{Client, ClientOptions, Code, Executed, Method, NotStarted, Status};
 use serde::de::DeserializeOwned;
 
+use crate::client::opening::TableOpening;
 use crate::client::options::KvOptions;
 use crate::clock::{ClockReading, now_ns};
 use crate::error::KvError;
 use crate::protocol::{
-    ATTACH, AttachReply, AttachRequest, CHALLENGE, CLOSE, ChallengeReply, ChallengeRequest, GrantKey, GrantRequest,
-    OPEN, OpenReply, OpenTable, PROTOCOL, decode, encode,
+    ATTACH, AttachReply, AttachRequest, CHALLENGE, CLOSE, GrantKey, GrantRequest, OPEN, OpenReply, decode, encode,
 };
 
 /// The pause between two attempts to reach a server.
@@ -158,32 +158,14 @@ impl TableSession {
     }
 
     fn ask_for_grant(&mut self, until: Instant) -> Result<OpenReply, KvError> {
-        let (table, mut reply, mut request) = (self.table.clone(), Vec::new(), Vec::new());
-        encode(&ChallengeRequest { protocol: PROTOCOL, table: &table }, &[], &mut request);
-        self.exchange(CHALLENGE, &request, until, &mut reply)?;
-        let challenge = decode::<ChallengeReply>(&reply)?.0;
-        let mut client_nonce = [0; 32];
-        getrandom::fill(&mut client_nonce).map_err(|error| Status::internal(error.to_string()))?;
-        let secret = self.options.secret.clone();
-        let nonces = (&challenge.nonce, &client_nonce);
-        let proof = match (&secret, challenge.needs_proof) {
-            (Some(secret), true) => secret.client_proof(&table, nonces.0, nonces.1),
-            (None, true) => return Err(KvError::NotAuthorized(format!("the table {table:?} has a secret"))),
-            // A client with a secret wants the server that has it, too.
-            (Some(_), false) => return Err(KvError::WrongServer),
-            (None, false) => [0; 32],
-        };
-        request.clear();
-        encode(&OpenTable { table: &table, nonce: challenge.nonce, client_nonce, proof }, &[], &mut request);
+        let mut reply = Vec::new();
+        self.exchange(CHALLENGE, &TableOpening::ask(&self.table), until, &mut reply)?;
+        let (opening, request) = TableOpening::answer(&self.table, self.options.secret.as_ref(), &reply)?;
         let asked_ns = now_ns();
         self.exchange(OPEN, &request, until, &mut reply)?;
-        let answered_ns = now_ns();
-        let opened = decode::<OpenReply>(&reply)?.0;
-        if secret.is_some_and(|secret| !secret.is_server_proof(&table, nonces, &opened.proof)) {
-            return Err(KvError::WrongServer);
-        }
+        let (opened, clock) = opening.finish(&reply, (asked_ns, now_ns()))?;
         // Another server may have another clock.
-        self.clock = Some(ClockReading { asked_ns, server_ns: opened.server_ns, answered_ns });
+        self.clock = Some(clock);
         Ok(opened)
     }
 

@@ -15,7 +15,7 @@ use crate::tree::{NodeCache, TreeLookup, TreeRoot};
 use crate::verbs::ReadError;
 
 /// The least length of a reader's buffers.
-const BUFFER_BYTES: usize = 16 << 10;
+pub(crate) const BUFFER_BYTES: usize = 16 << 10;
 
 /// Choices of a reader.
 #[derive(Clone, Copy, Debug)]

@@ -5,10 +5,14 @@ mod error;
 mod lanes;
 mod reader;
 mod region;
+mod shared_lanes;
+mod shared_reader;
+mod timeout;
 mod tree_reader;
 
 pub use error::ReadError;
 pub use lanes::{ReaderOptions, ReaderStats};
 pub use reader::{FoundPlace, TableReader};
 pub use region::TableMemory;
+pub use shared_reader::{SharedTableReader, SharedTreeReader};
 pub use tree_reader::TreeReader;

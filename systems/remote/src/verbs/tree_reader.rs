@@ -14,7 +14,7 @@ use crate::verbs::lanes::SearchLanes;
 use crate::verbs::{FoundPlace, ReadError, ReaderOptions, ReaderStats};
 
 /// Inner nodes of which a reader keeps copies: 4 MiB.
-const NODES: usize = 4096;
+pub(super) const NODES: usize = 4096;
 
 /// A reader of one tree: it looks keys up and scans ranges by READs.
 pub struct TreeReader<Q, C> {

@@ -1,0 +1,87 @@
+//! Readers that many tasks share: lookups as futures, without a runtime of their own.
+
+use std::ops::Deref;
+
+use longarm::{QueuePair, RemoteKey};
+
+use crate::layout::TableLayout;
+use crate::lookup::{FoundObject, KeyLookup};
+use crate::object::TornCheck;
+use crate::tree::{NodeCache, TreeLookup};
+use crate::verbs::shared_lanes::SharedLanes;
+use crate::verbs::tree_reader::NODES;
+use crate::verbs::{ReadError, ReaderOptions, ReaderStats};
+
+/// A reader of one table that many tasks share. Its lookups are futures.
+///
+/// [`ReaderOptions::outstanding`] lookups are under way at a time, and further ones wait for their turn. A lookup that is dropped
+/// leaves nothing behind. No runtime is needed: the device wakes the tasks.
+///
+/// ```no_run
+/// use longarm::{Connection, RemoteKey};
+/// use longarm_remote::{Cluster, Crc64, ReadError, ReaderOptions, SharedTableReader};
+///
+/// # async fn example(connection: Connection, key: RemoteKey) -> Result<(), ReadError> {
+/// let reader = SharedTableReader::<_, Cluster, Crc64>::new(connection, key, ReaderOptions::default())?;
+/// let value = reader.get(b"key", |found| found.map(|found| found.value.to_vec())).await?;
+/// # drop(value);
+/// # Ok(())
+/// # }
+/// ```
+pub struct SharedTableReader<Q, L: TableLayout, C: TornCheck> {
+    lanes: SharedLanes<Q, KeyLookup<L, C>>,
+}
+
+impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> SharedTableReader<Q, L, C> {
+    /// A reader of the table that `key` leads to, on a queue pair that is connected to its owner.
+    ///
+    /// # Errors
+    /// If the check needs more than the options promise.
+    pub fn new(qp: Q, key: RemoteKey, options: ReaderOptions) -> Result<Self, ReadError> {
+        options.must_suffice::<C>()?;
+        Ok(SharedTableReader { lanes: SharedLanes::new(qp, key, options, ()) })
+    }
+
+    /// Looks a key up, and returns the result of `take` for its object.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn get<T>(&self, key: &[u8], take: impl FnOnce(Option<FoundObject<'_>>) -> T) -> Result<T, ReadError> {
+        self.lanes.get(key, take).await
+    }
+
+    /// Its figures.
+    pub fn stats(&self) -> ReaderStats {
+        self.lanes.stats()
+    }
+}
+
+/// A reader of one tree that many tasks share, as [`SharedTableReader`] is one of a table. It has no scans: see
+/// [`TreeReader`](crate::TreeReader).
+pub struct SharedTreeReader<Q, C: TornCheck> {
+    lanes: SharedLanes<Q, TreeLookup<C>>,
+}
+
+impl<Q: Deref<Target = QueuePair>, C: TornCheck> SharedTreeReader<Q, C> {
+    /// A reader of the tree that `key` leads to, on a queue pair that is connected to its owner.
+    ///
+    /// # Errors
+    /// If the check needs more than the options promise.
+    pub fn new(qp: Q, key: RemoteKey, options: ReaderOptions) -> Result<Self, ReadError> {
+        options.must_suffice::<C>()?;
+        Ok(SharedTreeReader { lanes: SharedLanes::new(qp, key, options, NodeCache::new(NODES)) })
+    }
+
+    /// Looks a key up, and returns the result of `take` for its object.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn get<T>(&self, key: &[u8], take: impl FnOnce(Option<FoundObject<'_>>) -> T) -> Result<T, ReadError> {
+        self.lanes.get(key, take).await
+    }
+
+    /// Its figures.
+    pub fn stats(&self) -> ReaderStats {
+        self.lanes.stats()
+    }
+}
