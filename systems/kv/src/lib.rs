@@ -22,6 +22,7 @@
 //!
 //! ```text
 //!  client                operations, GETs by READs, sessions
+//!  tasks                 the same as futures
 //!  server                tables, grants, threads
 //!  protocol, proof       messages between them; who may do it
 //!  envelope, clock       what stands before each value: its expiry and its stamp
@@ -35,6 +36,7 @@ mod error;
 mod proof;
 mod protocol;
 mod server;
+mod tasks;
 
 pub use client::{GetWay, KvItem, KvOptions, KvStats, KvTable, KvValue, TimeToLive};
 pub use envelope::KvVersion;
@@ -45,3 +47,4 @@ pub use remote::KeyRange;
 pub use server::{
     KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures, TableOptions, UnknownLayout, WhenFull,
 };
+pub use tasks::AsyncKvTable;

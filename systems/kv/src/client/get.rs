@@ -326,7 +326,8 @@ impl From<ReadError> for ReadFailure {
     }
 }
 
-pub(super) fn judge(clock: Option<ClockReading>, envelope: Envelope) -> ExpiryVerdict {
+/// Judges the expiry of a value.
+pub(crate) fn judge(clock: Option<ClockReading>, envelope: Envelope) -> ExpiryVerdict {
     match (envelope.expires_ns, clock) {
         (0, _) => ExpiryVerdict::Live,
         (expires_ns, Some(clock)) => clock.judge(expires_ns, now_ns()),

@@ -19,6 +19,11 @@ mod session;
 mod table;
 
 pub use get::KvValue;
+pub(crate) use get::judge;
+pub(crate) use opening::TableOpening;
 pub use options::{GetWay, KvOptions};
 pub use range::KvItem;
+pub(crate) use report::ReadReport;
+pub(crate) use session::Repeat;
 pub use table::{KvStats, KvTable, TimeToLive};
+pub(crate) use table::{LATER, is_long, scanned_keys};

@@ -13,7 +13,7 @@ use crate::protocol::*;
 use crate::server::TableFigures;
 
 /// The pause before a change is sent again for which the server's memory was not yet free.
-const LATER: Duration = Duration::from_millis(2);
+pub(crate) const LATER: Duration = Duration::from_millis(2);
 
 /// The time that a key has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -290,16 +290,7 @@ impl KvTable {
         let (until, mut reply) = (self.session.deadline(), std::mem::take(&mut self.reply));
         let request = |grant, out: &mut Vec<u8>| encode(&ScanRequest { grant, cursor, count }, &[prefix], out);
         let done = self.session.call_into(SCAN, Repeat::Always, until, request, &mut reply);
-        let scanned = done.and_then(|()| {
-            let (ScanReply { next }, mut rest) = decode(&reply)?;
-            let mut keys = Vec::new();
-            while let Some((len, more)) = rest.split_first_chunk::<4>() {
-                let Some((key, more)) = more.split_at_checked(u32::from_le_bytes(*len) as usize) else { break };
-                keys.push(key.to_vec());
-                rest = more;
-            }
-            Ok((keys, next))
-        });
+        let scanned = done.and_then(|()| scanned_keys(&reply));
         self.reply = reply;
         scanned
     }
@@ -339,8 +330,20 @@ impl KvTable {
     }
 }
 
+/// The keys in the answer to a scan, and the cursor for the next ones.
+pub(crate) fn scanned_keys(reply: &[u8]) -> Result<(Vec<Vec<u8>>, u64), KvError> {
+    let (ScanReply { next }, mut rest) = decode(reply)?;
+    let mut keys = Vec::new();
+    while let Some((len, more)) = rest.split_first_chunk::<4>() {
+        let Some((key, more)) = more.split_at_checked(u32::from_le_bytes(*len) as usize) else { break };
+        keys.push(key.to_vec());
+        rest = more;
+    }
+    Ok((keys, next))
+}
+
 /// True if a value has to travel in pieces.
-fn is_long((key, value): (&[u8], &[u8])) -> bool {
+pub(crate) fn is_long((key, value): (&[u8], &[u8])) -> bool {
     value.len() + key.len() > LONG_BYTES
 }
 
