@@ -43,7 +43,7 @@ pub use envelope::KvVersion;
 pub use error::KvError;
 pub use proof::{ShortSecret, TableSecret};
 pub use protocol::{PutExpiry, PutIf, TableClient};
-pub use remote::KeyRange;
+pub use remote::{KeyRange, serve_memory};
 pub use server::{
     KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures, TableOptions, UnknownLayout, WhenFull,
 };

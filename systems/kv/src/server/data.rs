@@ -105,6 +105,9 @@ impl DataThread {
 
     fn keep_house(&self) {
         self.grants.keep_house();
+        if let Some(memory) = &self.grants.separate {
+            memory.tend();
+        }
         for table in &self.tables {
             // Others take their turn between two batches.
             while table.writer.lock().set_now(now_ns()) {}

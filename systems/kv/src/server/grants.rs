@@ -1,10 +1,11 @@
 //! Rights to tables: made by a proof, named by a secret number, revocable.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use longarm::{BoundWindow, Connection};
+use longarm::{BoundWindow, Connection, RemoteKey};
 use longarm_rpc::Status;
 use parking_lot::Mutex;
 
@@ -12,6 +13,7 @@ use crate::clock::now_ns;
 use crate::proof::Nonce;
 use crate::protocol::GrantKey;
 use crate::server::random::fill_random;
+use crate::server::separate::{SeparateMemory, SeparateRight};
 use crate::server::served::ServedTable;
 
 /// Grants at a time.
@@ -35,6 +37,8 @@ pub(crate) struct TableGrant {
     pub(crate) client: u64,
     pub(crate) table: Arc<ServedTable>,
     pub(crate) data: Mutex<Option<DataEnd>>,
+    /// If another process exposes the tables: the right to connect there.
+    separate: Mutex<Option<SeparateRight>>,
     is_revoked: AtomicBool,
     used_ns: AtomicU64,
 }
@@ -45,7 +49,20 @@ impl TableGrant {
         // An attachment that is under way looks at the mark with the lock held.
         let mut data = self.data.lock();
         *data = None;
+        // This waits until the other process has dropped the window.
+        *self.separate.lock() = None;
         !self.is_revoked.swap(true, Ordering::AcqRel)
+    }
+
+    /// The key of the client's window and the client's address, if its connection stands: that of an attempt, or of any.
+    pub(crate) fn window(&self, attempt: Option<u64>) -> Option<(RemoteKey, SocketAddr)> {
+        let is_meant = |other: u64| attempt.is_none_or(|attempt| attempt == other);
+        if let Some(right) = &*self.separate.lock() {
+            return right.window().filter(|open| is_meant(open.attempt)).map(|open| (open.key, open.peer));
+        }
+        let data = self.data.lock();
+        let end = data.as_ref().filter(|end| is_meant(end.attempt));
+        end.map(|end| (end.window.key(), end.connection.peer_addr()))
     }
 
     pub(crate) fn is_revoked(&self) -> bool {
@@ -63,9 +80,15 @@ pub(crate) struct Grants {
     by_key: Mutex<HashMap<GrantKey, Arc<TableGrant>>>,
     challenges: Mutex<VecDeque<(Nonce, u64)>>,
     clients: AtomicU64,
+    pub(crate) separate: Option<Arc<SeparateMemory>>,
 }
 
 impl Grants {
+    /// No rights yet; later ones are good for that process, if there is one.
+    pub(crate) fn new(separate: Option<Arc<SeparateMemory>>) -> Grants {
+        Grants { separate, ..Grants::default() }
+    }
+
     /// A nonce for a client to answer.
     pub(crate) fn challenge(&self) -> Result<Nonce, Status> {
         let mut nonce = [0; 32];
@@ -90,6 +113,7 @@ impl Grants {
     pub(crate) fn grant(&self, table: &Arc<ServedTable>) -> Result<(GrantKey, u64), Status> {
         let mut key = [0; 16];
         fill_random(&mut key)?;
+        let separate = self.separate.as_ref().map(|memory| memory.allow(key, table)).transpose()?;
         let mut by_key = self.by_key.lock();
         if by_key.len() >= MOST_GRANTS {
             return Err(Status::unavailable(format!("the server has {MOST_GRANTS} clients, and takes no more")));
@@ -99,6 +123,7 @@ impl Grants {
             client,
             table: Arc::clone(table),
             data: Mutex::new(None),
+            separate: Mutex::new(separate),
             is_revoked: AtomicBool::new(false),
             used_ns: AtomicU64::new(now_ns()),
         };
@@ -143,6 +168,7 @@ impl Grants {
             }
             let is_idle = data.is_none() && grant.idle_ns(now) > IDLE_NS;
             drop(data);
+            let is_idle = is_idle && grant.window(None).is_none();
             if is_idle {
                 self.close(&key);
             }

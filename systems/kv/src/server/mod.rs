@@ -4,7 +4,7 @@
 //!  running    the builder, and the server that runs
 //!  service    methods: from messages to tables
 //!  data       connections for READs, each with a window of its own
-//!  grants     rights of clients to tables
+//!  grants     rights of clients to tables      separate   memory that another process exposes
 //!  served     a table with its memory and its secret
 //!  table      the writer of a table: no thread, no connection, no clock
 //!  ordered    ranges of an ordered table
@@ -20,6 +20,7 @@ mod layout;
 mod ordered;
 mod random;
 mod running;
+mod separate;
 mod served;
 mod service;
 mod table;

@@ -1,6 +1,7 @@
 //! Building, running and ending a server.
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -13,6 +14,7 @@ use crate::server::data::DataThread;
 use crate::server::error::KvServerError;
 use crate::server::figures::TableFigures;
 use crate::server::grants::Grants;
+use crate::server::separate::{self, SeparateMemory};
 use crate::server::served::{ServedTable, TableOptions};
 use crate::server::service::{KvService, methods};
 use crate::server::uploads::Uploads;
@@ -37,6 +39,7 @@ pub struct KvServerBuilder {
     tables: Vec<(String, TableOptions)>,
     rpc: ServerOptions,
     upload_bytes: u64,
+    separate: Option<Command>,
 }
 
 impl KvServerBuilder {
@@ -58,6 +61,15 @@ impl KvServerBuilder {
         self
     }
 
+    /// Lets another process expose the tables' memory. Clients GET from it over packets, also while this process is stopped, and
+    /// for 10 minutes after it was killed. The command's program calls [`serve_memory`](crate::serve_memory).
+    ///
+    /// A server that is started again at the same port ends that process first. Its clients then find the new server.
+    pub fn separate_memory(mut self, command: Command) -> KvServerBuilder {
+        self.separate = Some(command);
+        self
+    }
+
     /// Makes the tables, listens at an address, `host:port`, and starts the threads. Another port, which the system chooses, is
     /// for connections for READs; clients learn it.
     ///
@@ -75,12 +87,20 @@ impl KvServerBuilder {
             }
             tables.push(Arc::new(ServedTable::create(name, options, &domain)?));
         }
-        let grants = Arc::new(Grants::default());
+        let separate = match self.separate {
+            Some(command) => Some(Arc::new(SeparateMemory::start(command, address, &tables)?)),
+            None => {
+                separate::end_left(address)?;
+                None
+            }
+        };
+        let data_port = separate.as_ref().map_or(listener.local_addr().port(), |memory| memory.port());
+        let grants = Arc::new(Grants::new(separate));
         let service = Arc::new(KvService {
             tables: tables.clone(),
             grants: Arc::clone(&grants),
             uploads: Uploads::new(self.upload_bytes),
-            data_port: listener.local_addr().port(),
+            data_port,
         });
         let rpc = Server::builder().options(self.rpc).add_service(methods(&service))?.bind(address)?;
         let stopping = Arc::new(AtomicBool::new(false));
@@ -101,7 +121,7 @@ pub struct KvServer {
 impl KvServer {
     /// Starts a server without tables.
     pub fn builder() -> KvServerBuilder {
-        KvServerBuilder { tables: Vec::new(), rpc: ServerOptions::default(), upload_bytes: 1 << 30 }
+        KvServerBuilder { tables: Vec::new(), rpc: ServerOptions::default(), upload_bytes: 1 << 30, separate: None }
     }
 
     /// The address at which it listens.

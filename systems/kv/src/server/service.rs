@@ -124,9 +124,8 @@ impl KvService {
     fn attach(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {
         let (request, _): (AttachRequest, _) = decode(request)?;
         let grant = self.grants.find(&request.grant)?;
-        let data = grant.data.lock();
-        let end = data.as_ref().filter(|end| end.attempt == request.attempt);
-        answer(&AttachReply { key: end.map(|end| end.window.key().to_bytes().to_vec()) }, reply)
+        let key = grant.window(Some(request.attempt)).map(|(key, _)| key.to_bytes().to_vec());
+        answer(&AttachReply { key }, reply)
     }
 
     fn get(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {
@@ -257,7 +256,7 @@ impl KvService {
         let others = self.grants.of_table(&grant.table);
         let known = |grant: &Arc<TableGrant>| TableClient {
             client: grant.client,
-            address: grant.data.lock().as_ref().map(|end| end.connection.peer_addr().to_string()),
+            address: grant.window(None).map(|(_, peer)| peer.to_string()),
             idle_ns: grant.idle_ns(now),
         };
         let mut clients: Vec<TableClient> = others.iter().filter(|grant| !grant.is_revoked()).map(known).collect();

@@ -116,7 +116,7 @@ impl ExposedMemory {
         let file = file.ok_or_else(|| refused("the region comes without its file".into()))?;
         let len = usize::try_from(len_bytes).map_err(|error| refused(error.to_string()))?;
         // Nobody gets the region's own key: rights come from windows.
-        let region = self.keeper.domain().expose_file(file, len, Access::REMOTE_READ);
+        let region = self.keeper.domain().expose_file(file, len, Access::empty());
         let region = region.map_err(|error| refused(error.to_string()))?;
         if self.regions.contains_key(&number) {
             return Err(refused(format!("there is a region {number}")));
