@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod memory;
 mod metrics;
 mod prompt;
 mod revoke;
@@ -29,6 +30,8 @@ enum KvCommand {
     Revoke(revoke::KvRevokeArgs),
     Bench(bench::KvBenchArgs),
     Demo(demo::KvDemoArgs),
+    #[command(hide = true)]
+    Memory,
 }
 
 /// `longarm kv`
@@ -40,5 +43,6 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Revoke(args) => revoke::run(args),
         KvCommand::Bench(args) => bench::run(args),
         KvCommand::Demo(args) => demo::run(args),
+        KvCommand::Memory => memory::run(),
     }
 }

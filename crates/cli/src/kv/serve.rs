@@ -6,7 +6,7 @@ use clap::Args;
 use longarm_kv::{KvLayout, KvServer, TableOptions, WhenFull};
 use longarm_rpc::ServerOptions;
 
-use super::{metrics, target};
+use super::{memory, metrics, target};
 use crate::error::Error;
 use crate::sizes;
 
@@ -41,6 +41,10 @@ pub(super) struct KvServeArgs {
     /// The core of the polling threads' process
     #[arg(long, value_name = "CORE")]
     core: Option<usize>,
+    /// Let another small process expose the tables' memory. Clients GET from it over packets, also while this process is
+    /// stopped, and for 10 minutes after it was killed
+    #[arg(long)]
+    separate_memory: bool,
     /// Address and port at which Prometheus finds the figures of the tables, by HTTP at /metrics
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
@@ -61,6 +65,9 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     for text in &args.tables {
         let (name, options) = parse_table(text, &defaults)?;
         builder = builder.table(name, options);
+    }
+    if args.separate_memory {
+        builder = builder.separate_memory(memory::command());
     }
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());

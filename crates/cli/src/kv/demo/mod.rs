@@ -1,4 +1,6 @@
-//! `longarm kv demo`: a server that is stopped while its client goes on reading.
+//! `longarm kv demo`: a server that is stopped while its client goes on reading, on one host and over packets.
+
+mod wire;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -22,25 +24,23 @@ pub(super) struct KvDemoArgs {
     /// GETs of each step
     #[arg(long, default_value = "200000", value_parser = clap::value_parser!(u32).range(1..))]
     gets: u32,
+    /// Only the part over packets
+    #[arg(long)]
+    wire: bool,
 }
 
 /// `longarm kv demo`
 pub(super) fn run(args: &KvDemoArgs) -> Result<(), Error> {
-    let server = DemoServer::start()?;
+    if args.wire {
+        return wire::run(args.gets);
+    }
+    let server = DemoServer::start(&["127.0.0.1:0"])?;
     println!("a server has started, as a process of its own: {}", server.address);
     let options = KvOptions { timeout: Duration::from_secs(1), ..KvOptions::default() };
     let mut table = KvTable::open(&server.address, "default", options)?;
-    let values: Vec<[u8; 64]> = (0..KEYS).map(|number| [number as u8; 64]).collect();
-    let keys: Vec<[u8; 4]> = (0..KEYS).map(u32::to_le_bytes).collect();
-    let patient = KvOptions { timeout: PATIENCE, ..KvOptions::default() };
-    let mut writer = KvTable::open(&server.address, "default", patient)?;
-    writer.multi_put(keys.len(), |number| (&keys[number], &values[number]))?;
-    println!("{KEYS} keys with values of 64 bytes were put by requests");
-    let reads = |table: &mut KvTable, words: &str| -> Result<(), Error> {
-        let each = read(table, &keys, &values, args.gets)?;
-        println!("{words}: {} GETs by READs, {} each, all values right", args.gets, nanoseconds(each));
-        Ok(())
-    };
+    let data = DemoData::new(args.gets);
+    let mut writer = data.put(&server)?;
+    let reads = |table: &mut KvTable, words: &str| data.read(table, words);
     reads(&mut table, "the server waits")?;
     server.signal(Signal::STOP)?;
     reads(&mut table, "the server is STOPPED")?;
@@ -49,20 +49,46 @@ pub(super) fn run(args: &KvDemoArgs) -> Result<(), Error> {
     server.signal(Signal::CONT)?;
     writer.put(b"key", b"value")?;
     reads(&mut table, "the server goes on")?;
+    wire::again(args.gets)?;
     println!("beside Redis, Valkey and memcached: longarm kv bench --system kv,redis,valkey,memcached --workload c");
     Ok(())
 }
 
-/// GETs keys in turn, and checks their values. Returns nanoseconds of each.
-fn read(table: &mut KvTable, keys: &[[u8; 4]], values: &[[u8; 64]], gets: u32) -> Result<u64, Error> {
-    let (mut value, began) = (Vec::new(), Instant::now());
-    for number in 0..gets as usize {
-        let at = number * 7919 % keys.len();
-        if table.get_into(&keys[at], &mut value)?.is_none() || value != values[at] {
-            return Err(Error::Peer(format!("key {at} has another value")));
-        }
+/// Keys with their values, and the number of GETs of each step.
+struct DemoData {
+    keys: Vec<[u8; 4]>,
+    values: Vec<[u8; 64]>,
+    gets: u32,
+}
+
+impl DemoData {
+    fn new(gets: u32) -> DemoData {
+        let values = (0..KEYS).map(|number| [number as u8; 64]).collect();
+        DemoData { keys: (0..KEYS).map(u32::to_le_bytes).collect(), values, gets }
     }
-    Ok(began.elapsed().as_nanos() as u64 / u64::from(gets))
+
+    /// Puts all keys, by a client that waits long.
+    fn put(&self, server: &DemoServer) -> Result<KvTable, Error> {
+        let patient = KvOptions { timeout: PATIENCE, ..KvOptions::default() };
+        let mut writer = KvTable::open(&server.address, "default", patient)?;
+        writer.multi_put(self.keys.len(), |number| (&self.keys[number], &self.values[number]))?;
+        println!("{KEYS} keys with values of 64 bytes were put by requests");
+        Ok(writer)
+    }
+
+    /// GETs keys in turn, checks their values, and tells the time of each.
+    fn read(&self, table: &mut KvTable, words: &str) -> Result<(), Error> {
+        let (mut value, began) = (Vec::new(), Instant::now());
+        for number in 0..self.gets as usize {
+            let at = number * 7919 % self.keys.len();
+            if table.get_into(&self.keys[at], &mut value)?.is_none() || value != self.values[at] {
+                return Err(Error::Peer(format!("key {at} has another value")));
+            }
+        }
+        let each = began.elapsed().as_nanos() as u64 / u64::from(self.gets);
+        println!("{words}: {} GETs by READs, {} each, all values right", self.gets, nanoseconds(each));
+        Ok(())
+    }
 }
 
 /// The server's process. Dropping it ends the process.
@@ -72,9 +98,9 @@ struct DemoServer {
 }
 
 impl DemoServer {
-    fn start() -> Result<DemoServer, Error> {
+    fn start(arguments: &[&str]) -> Result<DemoServer, Error> {
         let mut command = Command::new(std::env::current_exe()?);
-        let mut child = command.args(["kv", "serve", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn()?;
+        let mut child = command.args(["kv", "serve"]).args(arguments).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take();
         let mut server = DemoServer { child, address: String::new() };
         let mut line = String::new();
