@@ -25,8 +25,8 @@ pub(crate) struct SeparateRight {
     key: GrantKey,
 }
 
-/// The name of the memory process of the server at a port; `None` if the system chooses the port, so that no client of
-/// an earlier life comes back.
+/// The name of the memory process of the server at a port. `None` if the system chooses the port: then no client of an
+/// earlier life comes back.
 fn name_of(address: &str) -> Option<String> {
     let port: u16 = address.rsplit_once(':')?.1.parse().ok()?;
     (port != 0).then(|| format!("kv-{port}"))
