@@ -17,6 +17,10 @@ use support::{KvProcess, open, options, with_hub};
 const KEYS: usize = 6;
 const CLIENTS: u32 = 4;
 const ROUNDS: u64 = 12;
+/// Clients with higher numbers use the tree.
+const TREE: u32 = 100;
+/// The client that changes other keys of the tree, so that its nodes split and merge.
+const NEIGHBOUR: u32 = 199;
 
 fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -31,7 +35,11 @@ fn journal(client: u32) -> PathBuf {
 /// A client's process: random operations until it is killed. Each is in its journal before it begins, and after it ends.
 pub(crate) fn client(number: u32) {
     let way = GetWay::ALL[number as usize % 2];
-    let mut table = open("cluster", KvOptions { timeout: Duration::from_millis(400), ..options(way) });
+    let layout = if number < TREE { "cluster" } else { "tree" };
+    let mut table = open(layout, KvOptions { timeout: Duration::from_millis(400), ..options(way) });
+    if number == NEIGHBOUR {
+        change_neighbours(&mut table);
+    }
     let mut file = std::fs::File::options().create(true).append(true).open(journal(number)).unwrap();
     let mut random = fastrand::Rng::with_seed(u64::from(number) + now());
     let mut value = (u64::from(std::process::id()) << 32) + 1;
@@ -39,7 +47,12 @@ pub(crate) fn client(number: u32) {
         value += 1;
         let (key, kind) = (random.usize(..KEYS), random.u8(..8));
         writeln!(file, "begin {key} {kind} {value} {}", now()).unwrap();
-        let outcome = operate(&mut table, format!("key {key}").as_bytes(), kind, value);
+        let name = format!("key {key}");
+        let outcome = if number >= TREE && kind == 7 {
+            get_by_range(&mut table, name.as_bytes())
+        } else {
+            operate(&mut table, name.as_bytes(), kind, value)
+        };
         let ended = now();
         match outcome {
             Ok(outcome) => writeln!(file, "end {outcome} {ended}").unwrap(),
@@ -68,6 +81,23 @@ fn operate(table: &mut KvTable, key: &[u8], kind: u8, value: u64) -> Result<u64,
             assert!(found.bytes == first.to_le_bytes().repeat(1 + first as usize % 40), "a torn value");
             first
         })),
+    }
+}
+
+/// GETs a key as the only one of a range.
+fn get_by_range(table: &mut KvTable, key: &[u8]) -> Result<u64, KvError> {
+    let items = table.range(key..=key, 10)?;
+    assert!(items.len() <= 1 && items.iter().all(|item| item.key == key));
+    Ok(items.first().map_or(0, |item| u64::from_le_bytes(item.value[..8].try_into().unwrap())))
+}
+
+/// Puts and deletes keys between those of the others, until the process is killed.
+fn change_neighbours(table: &mut KvTable) -> ! {
+    let names: Vec<String> = (0..KEYS).flat_map(|key| (0..60).map(move |other| format!("key {key} {other}"))).collect();
+    loop {
+        // The server may be away. Then some are left out.
+        let _ = table.multi_put(names.len(), |number| (names[number].as_bytes(), b"neighbour"));
+        names.iter().for_each(|name| drop(table.delete(name.as_bytes())));
     }
 }
 
@@ -114,30 +144,45 @@ fn show(history: &[Recorded]) -> String {
 fn histories_are_linearizable_while_clients_die_and_the_server_stands() {
     with_hub("histories_are_linearizable_while_clients_die_and_the_server_stands", || {
         let server = KvProcess::server();
-        let start = |number: u32| Some(KvProcess::start(&format!("client {number}")));
-        let mut clients: Vec<Option<KvProcess>> = (0..CLIENTS).map(start).collect();
-        for round in 0..ROUNDS {
-            std::thread::sleep(Duration::from_millis(40 + round * 7));
-            server.stop();
-            // Shorter and longer than the patience of clients.
-            std::thread::sleep(Duration::from_millis(if round % 4 == 3 { 600 } else { 30 }));
-            server.go_on();
-            let victim = (round % u64::from(CLIENTS)) as u32;
-            if let Some(client) = clients[victim as usize].take() {
-                client.kill();
-            }
-            clients[victim as usize] = start(victim);
-        }
-        clients.into_iter().flatten().for_each(KvProcess::kill);
-        let mut histories = vec![Vec::new(); KEYS];
-        let count: usize = (0..CLIENTS).map(|client| read_journal(client, &mut histories)).sum();
-        let unknown = histories.iter().flatten().filter(|one| one.end.is_none()).count();
-        println!("{count} operations, {unknown} of unknown outcome");
-        assert!(count > 200, "{count} operations");
-        for (key, history) in histories.iter().enumerate() {
-            assert!(is_linearizable(history), "key {key}:\n{}", show(history));
-        }
+        record_and_check(&server, 0);
     });
+}
+
+#[test]
+fn histories_of_a_tree_are_linearizable_while_its_nodes_split_and_merge() {
+    with_hub("histories_of_a_tree_are_linearizable_while_its_nodes_split_and_merge", || {
+        let server = KvProcess::server();
+        let neighbour = KvProcess::start(&format!("client {NEIGHBOUR}"));
+        record_and_check(&server, TREE);
+        neighbour.kill();
+    });
+}
+
+/// Kills clients, whose numbers begin at `base`, and stops the server. Checks the histories of all keys.
+fn record_and_check(server: &KvProcess, base: u32) {
+    let start = |number: u32| Some(KvProcess::start(&format!("client {}", base + number)));
+    let mut clients: Vec<Option<KvProcess>> = (0..CLIENTS).map(start).collect();
+    for round in 0..ROUNDS {
+        std::thread::sleep(Duration::from_millis(40 + round * 7));
+        server.stop();
+        // Shorter and longer than the patience of clients.
+        std::thread::sleep(Duration::from_millis(if round % 4 == 3 { 600 } else { 30 }));
+        server.go_on();
+        let victim = (round % u64::from(CLIENTS)) as u32;
+        if let Some(client) = clients[victim as usize].take() {
+            client.kill();
+        }
+        clients[victim as usize] = start(victim);
+    }
+    clients.into_iter().flatten().for_each(KvProcess::kill);
+    let mut histories = vec![Vec::new(); KEYS];
+    let count: usize = (0..CLIENTS).map(|client| read_journal(base + client, &mut histories)).sum();
+    let unknown = histories.iter().flatten().filter(|one| one.end.is_none()).count();
+    println!("{count} operations, {unknown} of unknown outcome");
+    assert!(count > 200, "{count} operations");
+    for (key, history) in histories.iter().enumerate() {
+        assert!(is_linearizable(history), "key {key}:\n{}", show(history));
+    }
 }
 
 #[test]
