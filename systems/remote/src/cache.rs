@@ -14,10 +14,15 @@ struct CachedPlace {
     location: Location,
 }
 
+/// Two lines of the processor's cache. A place that was used lately is in the first.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct CacheSet([CachedPlace; WAYS]);
+
 /// Locations by the tags of their keys: bounded, 16 bytes each.
 #[derive(Clone, Debug)]
 pub struct LocationCache {
-    sets: Vec<[CachedPlace; WAYS]>,
+    sets: Vec<CacheSet>,
     hits: u64,
     misses: u64,
 }
@@ -26,7 +31,7 @@ impl LocationCache {
     /// Room for at least so many locations; zero makes a cache that remembers nothing.
     pub fn new(locations: usize) -> LocationCache {
         let empty = CachedPlace { tag: 0, location: Location::EMPTY };
-        LocationCache { sets: vec![[empty; WAYS]; locations.div_ceil(WAYS)], hits: 0, misses: 0 }
+        LocationCache { sets: vec![CacheSet([empty; WAYS]); locations.div_ceil(WAYS)], hits: 0, misses: 0 }
     }
 
     /// Locations that it has room for.
@@ -72,7 +77,7 @@ impl LocationCache {
     fn set(&mut self, tag: u64) -> Option<&mut [CachedPlace; WAYS]> {
         // The upper bits choose the bucket, so the lower ones choose the set.
         let number = (tag as u32 as u64 * self.sets.len() as u64) >> 32;
-        self.sets.get_mut(number as usize)
+        self.sets.get_mut(number as usize).map(|set| &mut set.0)
     }
 }
 

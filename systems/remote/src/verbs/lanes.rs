@@ -126,6 +126,8 @@ impl<C: TornCheck> LaneSearch for TreeLookup<C> {
 /// One search, and the buffer for its READs.
 pub(super) struct SearchLane<S> {
     pub(super) search: S,
+    /// The bytes of READs that are no requests.
+    pub(super) direct: Vec<u8>,
     buffer: Option<Buffer>,
     /// The key's number in a multi-get, and its READ.
     under_way: Option<(usize, InFlight<Buffer>)>,
@@ -144,8 +146,6 @@ pub(crate) struct SearchLanes<Q, S, R, H> {
     pub(crate) options: ReaderOptions,
     pub(crate) stats: ReaderStats,
     pub(super) lanes: Vec<SearchLane<S>>,
-    /// The bytes of READs that are no requests.
-    pub(super) direct: Vec<u8>,
 }
 
 impl<Q, S, R, H> SearchLanes<Q, S, R, H>
@@ -156,10 +156,9 @@ where
 {
     pub(crate) fn new(qp: Q, key: RemoteKey, options: ReaderOptions, shared: H) -> Self {
         let lane =
-            || SearchLane { search: S::create(key.len_bytes()), buffer: None, under_way: None, busy_since: None };
+            || SearchLane { search: S::create(key.len_bytes()), direct: Vec::new(), buffer: None, under_way: None, busy_since: None };
         SearchLanes {
             lanes: (0..options.outstanding.max(1)).map(|_| lane()).collect(),
-            direct: Vec::new(),
             domain: qp.protection_domain().clone(),
             qp,
             key,
