@@ -12,7 +12,9 @@
 use std::marker::PhantomData;
 
 use crate::layout::{Candidate, IndexSearch, SearchStep, TableLayout};
-use crate::object::{Location, ObjectHeader, OpenObject, Seal, SlotKind, TornCheck, Unopened};
+use crate::object::{
+    ATOMIC_BYTES, LOCK_MASK, Location, ObjectHeader, OpenObject, ReadGrain, Seal, SlotKind, TornCheck, Unopened,
+};
 use crate::root::{ROOT_BYTES, RootCopy, RootFault};
 
 /// Larger blocks are read in two steps: their start first, which tells the object's length.
@@ -130,6 +132,17 @@ impl<L: TableLayout, C: TornCheck> KeyLookup<L, C> {
     /// READs since [`start`](KeyLookup::start).
     pub fn counts(&self) -> LookupCounts {
         self.counts
+    }
+
+    /// The lock of the object that is wanted, if a READ has to bring it at one moment. The mask is that of
+    /// [`QueuePair::read_object`](longarm::QueuePair::read_object). An object that is busy is fed as its first word alone.
+    pub fn object_lock(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Object { len_bytes, .. } if C::NEEDS == ReadGrain::Object && len_bytes <= ATOMIC_BYTES => {
+                Some(LOCK_MASK)
+            }
+            _ => None,
+        }
     }
 
     /// The tag by which slots and caches know a key; `None` before the root record has been read.

@@ -9,8 +9,6 @@
 //! epoch counts the areas that the table has had. It stands in both parts, so a reader never takes the parts of two
 //! moments for one record.
 
-use crc_fast::CrcAlgorithm;
-
 use crate::layout::TableShape;
 use crate::memory::{WordMemory, word_at};
 
@@ -40,7 +38,7 @@ pub(crate) enum RootFault {
 
 /// The check over the middle of a record.
 pub(crate) fn record_check(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
+    crc_fast::crc64_nvme(bytes)
 }
 
 /// True if the bytes are a whole record of that layout and check, but for the first word.

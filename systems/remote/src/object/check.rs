@@ -18,6 +18,8 @@ pub enum ReadGrain {
     Word,
     /// Lines of 64 bytes at multiples of 64, as network cards copy them on many machines.
     Line,
+    /// Objects of up to 16 KiB: the responder copies each at one moment (`QueuePair::read_object`).
+    Object,
 }
 
 /// Numbers that an object's check covers besides its bytes: the secret of its table, and its place. So old bytes in

@@ -8,8 +8,6 @@
 //! The check holds whatever a READ copies in which order and in which pieces: bytes of two moments fail it with a probability of
 //! 1 - 2^-64. A writer that stands still leaves readers of this object waiting, and of no other.
 
-use crc_fast::CrcAlgorithm;
-
 use crate::memory::{WordMemory, word_at};
 use crate::object::check::{OpenObject, ReadGrain, Seal, TornCheck, Unopened, lengths_of, lengths_word};
 use crate::object::header::{ObjectHeader, ObjectState};
@@ -22,7 +20,7 @@ pub struct Crc64;
 
 /// The checksum of what follows the first two words.
 fn sum(seal: Seal, header: ObjectHeader, rest: &[u8]) -> u64 {
-    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, rest) ^ seal.over(header.covered())
+    crc_fast::crc64_nvme(rest) ^ seal.over(header.covered())
 }
 
 impl TornCheck for Crc64 {

@@ -73,6 +73,8 @@ pub(crate) trait LaneSearch {
     fn root(&self) -> Option<Self::Root>;
     fn learn(&mut self, root: Self::Root);
     fn tag_of(&self, key: &[u8]) -> Option<u64>;
+    /// The lock of the wanted object, if its READ has to be one at one moment.
+    fn object_lock(&self) -> Option<u64>;
     fn start(&mut self, key: &[u8], place: Option<Location>, shared: &mut Self::Shared) -> LookupStep<'static>;
     fn feed<'a>(&'a mut self, key: &[u8], bytes: &'a [u8], shared: &mut Self::Shared) -> LookupStep<'a>;
 }
@@ -91,6 +93,9 @@ impl<L: TableLayout, C: TornCheck> LaneSearch for KeyLookup<L, C> {
     }
     fn tag_of(&self, key: &[u8]) -> Option<u64> {
         KeyLookup::tag_of(self, key)
+    }
+    fn object_lock(&self) -> Option<u64> {
+        KeyLookup::object_lock(self)
     }
     fn start(&mut self, key: &[u8], place: Option<Location>, (): &mut ()) -> LookupStep<'static> {
         KeyLookup::start(self, key, place)
@@ -114,6 +119,10 @@ impl<C: TornCheck> LaneSearch for TreeLookup<C> {
     }
     fn tag_of(&self, key: &[u8]) -> Option<u64> {
         TreeLookup::tag_of(self, key)
+    }
+    /// Readers of trees refuse checks that need it.
+    fn object_lock(&self) -> Option<u64> {
+        None
     }
     fn start(&mut self, key: &[u8], place: Option<Location>, shared: &mut NodeCache) -> LookupStep<'static> {
         TreeLookup::start(self, key, place, shared)
