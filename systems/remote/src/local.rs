@@ -1,10 +1,15 @@
 //! Lookups in memory of this process: for tests, and for the owner's own reads.
 
+use std::sync::atomic::{Ordering, fence};
+
 use crate::layout::TableLayout;
 use crate::lookup::{KeyLookup, LookupStep, ReadRequest};
 use crate::memory::WordMemory;
 use crate::object::{Location, TornCheck};
 use crate::tree::{KeyRange, NodeCache, ScanItem, ScanStep, TreeLookup, TreeScan};
+
+/// Copies of one object that are tried before it counts as busy: as many as the device tries.
+const COPIES: u32 = 16;
 
 /// The end of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +62,8 @@ impl<M: WordMemory> LocalReads<M> {
     ) -> Result<Found, LookupError> {
         let mut step = lookup.start(key, remembered);
         while let LookupStep::Read(wanted) = step {
-            step = lookup.feed(key, copied(&self.memory, &mut self.buffer, wanted));
+            let lock = lookup.object_lock();
+            step = lookup.feed(key, copied_object(&self.memory, &mut self.buffer, wanted, lock));
         }
         found_by(step, &mut self.location)
     }
@@ -115,6 +121,33 @@ impl<M: WordMemory> LocalReads<M> {
 fn copied<'a>(memory: &impl WordMemory, buffer: &'a mut Vec<u8>, wanted: ReadRequest) -> &'a [u8] {
     buffer.resize(wanted.len_bytes as usize, 0);
     memory.copy_out(wanted.at, buffer);
+    buffer
+}
+
+/// The bytes of a READ; with a lock those of an object at one moment, or its first word if a writer has it.
+fn copied_object<'a>(
+    memory: &impl WordMemory,
+    buffer: &'a mut Vec<u8>,
+    wanted: ReadRequest,
+    lock: Option<u64>,
+) -> &'a [u8] {
+    let Some(lock) = lock else { return copied(memory, buffer, wanted) };
+    for _ in 0..COPIES {
+        let before = memory.load(wanted.at);
+        if before & lock != 0 {
+            std::hint::spin_loop();
+            continue;
+        }
+        copied(memory, buffer, wanted);
+        // The copy comes before the second look at the word.
+        fence(Ordering::Acquire);
+        if memory.load(wanted.at) == before {
+            buffer[..8].copy_from_slice(&before.to_le_bytes());
+            return buffer;
+        }
+    }
+    buffer.resize(8, 0);
+    buffer.copy_from_slice(&memory.load(wanted.at).to_le_bytes());
     buffer
 }
 

@@ -11,7 +11,7 @@ Seeded checks of tables that readers read while their owner writes.
 usage: remote-sim --kind KIND --seed N               run one seed
        remote-sim [--kind KIND] --runs K [--from N]  run K seeds in a row (from 0 unless told), of one kind or of each
 
-KIND is cluster, hopscotch, cuckoo, clusterlines, tree or treelines.
+KIND is cluster, hopscotch, cuckoo, clusterlines, clusteratomic, tree or treelines.
 ";
 
 fn main() -> ExitCode {

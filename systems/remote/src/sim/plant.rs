@@ -21,17 +21,20 @@ pub enum Plant {
     LateReplacements,
     /// The owner of a tree leads to new nodes before it has written them.
     EarlyNodes,
+    /// The reader READs objects in pieces that it has to READ at one moment.
+    PlainReads,
 }
 
 impl Plant {
     /// All.
-    pub const ALL: [Plant; 6] = [
+    pub const ALL: [Plant; 7] = [
         Plant::UncountedMoves,
         Plant::LateDeaths,
         Plant::EarlyRoots,
         Plant::OldRoots,
         Plant::LateReplacements,
         Plant::EarlyNodes,
+        Plant::PlainReads,
     ];
 
     /// Changes the order of a story's stores.
@@ -46,7 +49,7 @@ impl Plant {
             Plant::EarlyNodes => {
                 story.operations.iter().for_each(|done| hurry_nodes(&mut story.stores[done.begin..done.end]))
             }
-            Plant::OldRoots => {}
+            Plant::OldRoots | Plant::PlainReads => {}
         }
     }
 }

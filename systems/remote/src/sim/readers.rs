@@ -172,7 +172,10 @@ impl<'a, S: SimSearch> SimReader<'a, S> {
         };
         loop {
             let mut bytes = std::mem::take(&mut self.buffer);
-            self.reads.read(wanted, begin, &mut bytes)?;
+            match self.search.object_lock() {
+                Some(lock) => self.reads.read_object(wanted, begin, lock, &mut bytes)?,
+                None => self.reads.read(wanted, begin, &mut bytes)?,
+            }
             let (mut ended, mut location) = (None, None);
             match self.search.feed(name, &bytes) {
                 LookupStep::Read(next) => wanted = next,

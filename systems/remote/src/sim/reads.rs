@@ -8,6 +8,9 @@ use crate::sim::plant::Plant;
 use crate::sim::timeline::Timeline;
 use crate::tree::NODE_BYTES;
 
+/// Copies of an object that a responder tries.
+const TRIES: u32 = 16;
+
 /// The time of a reader, and its READs.
 pub(crate) struct TravelReads<'a> {
     pub(crate) timeline: &'a Timeline,
@@ -64,6 +67,34 @@ impl TravelReads<'_> {
             }
             (true, false) => random.usize(begin..=end),
         });
+        Ok(())
+    }
+
+    /// READs an object as the responder does: until its first word is unlocked, and the same after the copy as before.
+    pub(crate) fn read_object(
+        &mut self,
+        wanted: ReadRequest,
+        lookup_begin: usize,
+        lock: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        if self.plant == Some(Plant::PlainReads) {
+            return self.read(wanted, lookup_begin, bytes);
+        }
+        for _ in 0..TRIES {
+            let before = self.timeline.word(wanted.at, self.now);
+            if before & lock != 0 {
+                self.pass(self.haste);
+                continue;
+            }
+            self.read(wanted, lookup_begin, bytes)?;
+            if self.timeline.word(wanted.at, self.now) == before {
+                bytes[..8].copy_from_slice(&before.to_le_bytes());
+                return Ok(());
+            }
+        }
+        bytes.clear();
+        bytes.extend_from_slice(&self.timeline.word(wanted.at, self.now).to_le_bytes());
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fastrand::Rng;
 
 use crate::layout::{Cluster, Cuckoo, Hopscotch};
-use crate::object::{Crc64, LineVersions};
+use crate::object::{AtomicReads, Crc64, LineVersions};
 use crate::sim::owners::{SimFamily, TableFamily, TreeFamily};
 use crate::sim::plant::{BothEnds, Plant, Unchecked};
 use crate::sim::readers::{ReaderRecords, SimReader};
@@ -25,6 +25,8 @@ pub enum SimKind {
     Cuckoo,
     /// Cluster hashing with marks in lines, read in lines.
     ClusterLines,
+    /// Cluster hashing, and READs of objects at one moment.
+    ClusterAtomic,
     /// A B-tree, CRC64.
     Tree,
     /// A B-tree with marks in lines, read in lines.
@@ -39,11 +41,12 @@ pub enum SimKind {
 
 impl SimKind {
     /// Those whose rules must hold.
-    pub const SOUND: [SimKind; 6] = [
+    pub const SOUND: [SimKind; 7] = [
         SimKind::Cluster,
         SimKind::Hopscotch,
         SimKind::Cuckoo,
         SimKind::ClusterLines,
+        SimKind::ClusterAtomic,
         SimKind::Tree,
         SimKind::TreeLines,
     ];
@@ -134,6 +137,7 @@ pub fn run_planted(kind: SimKind, plant: Option<Plant>, seed: u64) -> Result<See
         SimKind::Hopscotch => run::<TableFamily<Hopscotch, Crc64>>(plant, seed),
         SimKind::Cuckoo => run::<TableFamily<Cuckoo, Crc64>>(plant, seed),
         SimKind::ClusterLines => run::<TableFamily<Cluster, LineVersions>>(plant, seed),
+        SimKind::ClusterAtomic => run::<TableFamily<Cluster, AtomicReads>>(plant, seed),
         SimKind::BothEnds => run::<TableFamily<Cluster, BothEnds>>(plant, seed),
         SimKind::Tree => run::<TreeFamily<Crc64>>(plant, seed),
         SimKind::TreeLines => run::<TreeFamily<LineVersions>>(plant, seed),

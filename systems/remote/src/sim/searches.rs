@@ -22,6 +22,10 @@ pub(crate) trait SimSearch: Sized {
     fn create(memory_bytes: u64, random: &mut Rng) -> Self;
     fn start(&mut self, key: &[u8], remembered: Option<Location>) -> LookupStep<'static>;
     fn feed<'a>(&'a mut self, key: &[u8], bytes: &'a [u8]) -> LookupStep<'a>;
+    /// The lock of the wanted object, if its READ has to be one at one moment.
+    fn object_lock(&self) -> Option<u64> {
+        None
+    }
     /// Scans a range. Returns false if writers were in between each time.
     fn scan(
         &mut self,
@@ -49,6 +53,10 @@ impl<L: TableLayout, C: TornCheck> SimSearch for KeyLookup<L, C> {
 
     fn feed<'a>(&'a mut self, key: &[u8], bytes: &'a [u8]) -> LookupStep<'a> {
         KeyLookup::feed(self, key, bytes)
+    }
+
+    fn object_lock(&self) -> Option<u64> {
+        KeyLookup::object_lock(self)
     }
 
     fn scan(

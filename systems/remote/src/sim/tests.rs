@@ -13,7 +13,7 @@ fn all_rules_hold_in_every_layout() {
         }
         assert!(sum.lookups > 10_000 && sum.refused > 0 && sum.busy * 4 < sum.lookups, "{kind:?}: {sum:?}");
         assert_eq!(sum.scans > 1000, is_tree, "{kind:?}: {sum:?}");
-        let has_peers = kind != SimKind::ClusterLines && !is_tree;
+        let has_peers = !matches!(kind, SimKind::ClusterLines | SimKind::ClusterAtomic) && !is_tree;
         assert_eq!([sum.locked > 0, sum.by_peers > 0, sum.broken > 0], [has_peers; 3], "{kind:?}: {sum:?}");
     }
 }
@@ -52,6 +52,8 @@ fn planted_bugs_are_found() {
     found_by(SimKind::Cluster, Some(Plant::LateDeaths));
     found_by(SimKind::Cluster, Some(Plant::EarlyRoots));
     found_by(SimKind::Cluster, Some(Plant::OldRoots));
+    found_by(SimKind::ClusterAtomic, Some(Plant::PlainReads));
+    found_by(SimKind::ClusterAtomic, Some(Plant::LateDeaths));
     found_by(SimKind::Tree, Some(Plant::LateReplacements));
     found_by(SimKind::Tree, Some(Plant::EarlyNodes));
 }

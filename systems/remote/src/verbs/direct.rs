@@ -6,13 +6,13 @@
 use std::ops::Deref;
 use std::time::Instant;
 
-use longarm::{QueuePair, RemoteKey};
+use longarm::{ObjectRead, QueuePair, RemoteKey};
 
 use crate::local::LookupError;
 use crate::lookup::{FoundObject, LookupStep, ReadRequest};
 use crate::object::Location;
 use crate::verbs::ReadError;
-use crate::verbs::lanes::{LaneSearch, SearchLanes};
+use crate::verbs::lanes::{LaneSearch, SearchLane, SearchLanes};
 
 /// Longer READs are left to requests.
 const MOST_BYTES: usize = 1 << 20;
@@ -78,7 +78,8 @@ where
     #[inline]
     fn copy(&mut self, lane: usize, wanted: ReadRequest) -> Result<bool, ReadError> {
         let from = self.key.at(wanted.at, wanted.len_bytes)?;
-        let is_done = read_now(&self.qp, &from, &mut self.lanes[lane].direct);
+        let SearchLane { search, direct, .. } = &mut self.lanes[lane];
+        let is_done = read_now(&self.qp, &from, search.object_lock(), direct);
         self.stats.reads += u64::from(is_done);
         Ok(is_done)
     }
@@ -89,14 +90,13 @@ where
         &mut self,
         lane: usize,
         key: &[u8],
-        (mut wanted, mut remembered): FirstRead,
+        (_, mut remembered): FirstRead,
         tell: &mut impl FnMut(Option<FoundObject<'_>>),
     ) -> Result<bool, ReadError> {
         let mut busy_since: Option<Instant> = None;
         loop {
             let place = &mut self.lanes[lane];
-            let bytes = &place.direct[..wanted.len_bytes as usize];
-            let known = match place.search.feed(key, bytes, &mut self.shared) {
+            let known = match place.search.feed(key, &place.direct, &mut self.shared) {
                 LookupStep::Found(found) => {
                     tell(Some(found));
                     Some(found.location)
@@ -106,8 +106,7 @@ where
                     None
                 }
                 LookupStep::OtherFormat => return Err(LookupError::OtherFormat.into()),
-                LookupStep::Read(next) => {
-                    wanted = next;
+                LookupStep::Read(wanted) => {
                     if !self.copy(lane, wanted)? {
                         return Ok(false);
                     }
@@ -119,6 +118,7 @@ where
                     }
                     self.stats.busy += 1;
                     std::thread::yield_now();
+                    let wanted;
                     (wanted, remembered) = self.begin(lane, key)?;
                     if !self.copy(lane, wanted)? {
                         return Ok(false);
@@ -140,14 +140,21 @@ where
     }
 }
 
+/// Of an object that is busy, its first word is left in `out`.
 #[inline]
-fn read_now(qp: &QueuePair, from: &RemoteKey, out: &mut Vec<u8>) -> bool {
+fn read_now(qp: &QueuePair, from: &RemoteKey, lock: Option<u64>, out: &mut Vec<u8>) -> bool {
     let len_bytes = usize::try_from(from.len_bytes()).unwrap_or(usize::MAX);
     if len_bytes > MOST_BYTES {
         return false;
     }
-    if out.len() < len_bytes {
-        out.resize(len_bytes, 0);
+    out.resize(len_bytes, 0);
+    let Some(lock) = lock else { return qp.read_now(out, from) };
+    match qp.read_object_now(out, from, lock) {
+        Some(ObjectRead::Whole(())) => true,
+        Some(ObjectRead::Busy(())) => {
+            out.truncate(8);
+            true
+        }
+        None => false,
     }
-    qp.read_now(&mut out[..len_bytes], from)
 }

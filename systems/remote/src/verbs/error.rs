@@ -33,6 +33,12 @@ pub enum ReadError {
         /// The pieces that the reader may count on.
         grain: ReadGrain,
     },
+    /// The table needs READs of objects at one moment, and this end or its peer has none.
+    #[error("the check {check} needs READs of objects at one moment, which this device or its peer does not have")]
+    NoObjectReads {
+        /// The name of the check.
+        check: &'static str,
+    },
     /// Only the owner can do this update.
     #[error(transparent)]
     Update(#[from] UpdateRefusal),

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use longarm::{Buffer, Failure, InFlight, ProtectionDomain, QueuePair, RemoteKey};
+use longarm::{Buffer, InFlight, ProtectionDomain, QueuePair, RemoteKey};
 
 use crate::cache::LocationCache;
 use crate::layout::TableLayout;
@@ -12,6 +12,7 @@ use crate::lookup::{FoundObject, KeyLookup, LookupStep, ReadRequest};
 use crate::object::{Location, ReadGrain, TornCheck};
 use crate::root::RootCopy;
 use crate::tree::{NodeCache, TreeLookup, TreeRoot};
+use crate::verbs::lane_read::LaneRead;
 use crate::verbs::ReadError;
 
 /// The least length of a reader's buffers.
@@ -45,7 +46,8 @@ impl Default for ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// Refuses a check that needs larger pieces than the options promise.
+    /// Refuses a check that needs larger pieces than the options promise. READs of objects at one moment are no promise of
+    /// the caller: the queue pair has them, or not.
     pub(crate) fn must_suffice<C: TornCheck>(&self) -> Result<(), ReadError> {
         let refusal = ReadError::GrainTooFine { check: C::NAME, needs: C::NEEDS, grain: self.grain };
         if C::NEEDS > self.grain { Err(refusal) } else { Ok(()) }
@@ -139,7 +141,7 @@ pub(super) struct SearchLane<S> {
     pub(super) direct: Vec<u8>,
     buffer: Option<Buffer>,
     /// The key's number in a multi-get, and its READ.
-    under_way: Option<(usize, InFlight<Buffer>)>,
+    under_way: Option<(usize, LaneRead)>,
     /// The time when this key's search first found writers in between each time.
     busy_since: Option<Instant>,
 }
@@ -215,7 +217,7 @@ where
                     }
                     None => {}
                     Some((number, read)) => {
-                        let buffer = read.wait(self.options.timeout).map_err(Failure::into_error)?;
+                        let buffer = read.wait(self.options.timeout)?;
                         let key = keys[number].as_ref();
                         ended += usize::from(self.advance(lane, number, key, buffer, each)?);
                     }
@@ -241,12 +243,19 @@ where
 
     fn read(&mut self, lane: usize, number: usize, wanted: ReadRequest) -> Result<(), ReadError> {
         let buffer = self.lanes[lane].buffer.take();
-        self.lanes[lane].under_way = Some((number, self.post(buffer, wanted)?));
+        let lock = self.lanes[lane].search.object_lock();
+        let (buffer, from) = self.prepare(buffer, wanted)?;
+        self.lanes[lane].under_way = Some((number, LaneRead::start(&self.qp, buffer, &from, lock)));
         Ok(())
     }
 
     /// Posts a READ, into this buffer if it is long enough.
     pub(crate) fn post(&mut self, buffer: Option<Buffer>, wanted: ReadRequest) -> Result<InFlight<Buffer>, ReadError> {
+        let (buffer, from) = self.prepare(buffer, wanted)?;
+        Ok(self.qp.read(buffer, &from).start())
+    }
+
+    fn prepare(&mut self, buffer: Option<Buffer>, wanted: ReadRequest) -> Result<(Buffer, RemoteKey), ReadError> {
         let from = self.key.at(wanted.at, wanted.len_bytes)?;
         let len_bytes = wanted.len_bytes as usize;
         let mut buffer = match buffer.filter(|buffer| buffer.capacity() >= len_bytes) {
@@ -255,7 +264,7 @@ where
         };
         buffer.set_len(len_bytes);
         self.stats.reads += 1;
-        Ok(self.qp.read(buffer, &from).start())
+        Ok((buffer, from))
     }
 
     /// Feeds the bytes of a READ. Returns true if the lookup has ended.

@@ -2,6 +2,7 @@
 
 mod direct;
 mod error;
+mod lane_read;
 mod lanes;
 mod reader;
 mod region;

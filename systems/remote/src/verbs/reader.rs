@@ -12,6 +12,7 @@ use crate::lookup::{FoundObject, KeyLookup};
 use crate::object::{Location, ObjectHeader, TornCheck};
 use crate::root::RootCopy;
 use crate::update::{OneSidedUpdate, UpdateRefusal, UpdateStep};
+use crate::verbs::lane_read::must_serve;
 use crate::verbs::lanes::SearchLanes;
 use crate::verbs::{ReadError, ReaderOptions, ReaderStats};
 
@@ -36,7 +37,7 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
     /// # Errors
     /// If the check needs more than the options promise.
     pub fn new(qp: Q, key: RemoteKey, options: ReaderOptions) -> Result<Self, ReadError> {
-        options.must_suffice::<C>()?;
+        must_serve::<C>(&qp, &options)?;
         Ok(TableReader { lanes: SearchLanes::new(qp, key, options, ()), update: OneSidedUpdate::new() })
     }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use longarm::connection::Route;
 use longarm::{Access, Connection, Listener, ProtectionDomain, RemoteKey};
 use longarm_remote::{
-    Cluster, Crc64, OwnerOptions, ReaderOptions, TableMemory, TableOwner, TableReader, TreeOptions, TreeOwner,
+    AtomicReads, Cluster, Crc64, OwnerOptions, ReaderOptions, TableMemory, TableOwner, TableReader, TornCheck,
+    TreeOptions, TreeOwner,
 };
 use rustix::process::Signal;
 
@@ -29,7 +30,11 @@ pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
         Some("body") => body(),
         Some(role) => {
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
-            if role == "tree" { own_tree() } else { own(role == "writer") }
+            match role {
+                "tree" => own_tree(),
+                "atomic" => own::<AtomicReads>(true),
+                _ => own::<Crc64>(role == "writer"),
+            }
         }
     }
 }
@@ -97,13 +102,13 @@ pub(crate) fn round_of(key: u32, bytes: &[u8]) -> u64 {
 }
 
 /// The owner: a table, a thread for connections, and rounds of puts, deletes and growth.
-fn own(writes: bool) {
+fn own<C: TornCheck>(writes: bool) {
     let listener = testkit::wait_for("the address is free", || Listener::bind(ADDRESS).wait(PATIENCE).ok());
     let domain = listener.open_device().unwrap().protection_domain().unwrap();
     let memory = TableMemory::writable(&domain, MEMORY_BYTES).unwrap();
     let key_bytes = memory.key().to_bytes();
     let options = OwnerOptions { keys: 64, in_place_bytes: 600, ..OwnerOptions::default() };
-    let mut table = TableOwner::<_, Cluster, Crc64>::create(&memory, options).unwrap();
+    let mut table = TableOwner::<_, Cluster, C>::create(&memory, options).unwrap();
     for number in 0..KEYS {
         table.put(&key(number), &value(number, 0)).unwrap();
     }
