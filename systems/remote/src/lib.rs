@@ -68,8 +68,8 @@ pub use local::{Found, LocalReads, LookupError};
 pub use lookup::{FoundObject, KeyLookup, LookupCounts, LookupStep, ReadRequest};
 pub use memory::{PlainMemory, WordMemory};
 pub use object::{
-    AtomicReads, Crc64, LineVersions, Location, MAX_KEY_BYTES, MAX_VALUE_BYTES, ObjectHeader, ObjectState, OpenObject, ReadGrain,
-    Seal, SizeClass, TornCheck, Unopened,
+    AtomicReads, Crc64, LineVersions, Location, MAX_KEY_BYTES, MAX_VALUE_BYTES, ObjectHeader, ObjectState, OpenObject,
+    ReadGrain, Seal, SizeClass, TornCheck, Unopened,
 };
 pub use owner::{OwnerError, OwnerOptions, PutOutcome, TableOwner};
 pub use root::{ROOT_BYTES, RootCopy};

@@ -13,6 +13,7 @@ use crate::sizes;
 const TABLES: &str = "\
 A table is NAME, or NAME with settings behind commas:
   layout=cluster|hopscotch|cuckoo|tree   the layout of its slots; a tree has ranges
+  layout=cluster-atomic                  no checksums: the device reads each object at one moment
   max-memory=SIZE                        the bound for its keys and values
   keys=N                                 keys that its index has room for at first
   when-full=evict|refuse                 the rule at the bound

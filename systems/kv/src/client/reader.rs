@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use longarm::{Connection, RemoteKey, Route};
 use remote::{
-    Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, ReadError, ReaderOptions, ReaderStats, ScanItem,
-    TableLayout, TableReader, TreeReader,
+    AtomicReads, Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, ReadError, ReaderOptions, ReaderStats,
+    ScanItem, TableLayout, TableReader, TornCheck, TreeReader,
 };
 
 use crate::client::session::{Repeat, TableSession};
@@ -32,7 +32,7 @@ pub(crate) trait RemoteReader: Send {
     fn stats(&self) -> ReaderStats;
 }
 
-impl<L: TableLayout> RemoteReader for TableReader<Connection, L, Crc64> {
+impl<L: TableLayout, C: TornCheck> RemoteReader for TableReader<Connection, L, C> {
     fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError> {
         self.multi_get(keys, |number, found| each(number, found.map(|found| (found.header, found.value))))
     }
@@ -98,6 +98,7 @@ fn reader_of(
         KvLayout::Cluster => Box::new(TableReader::<_, Cluster, Crc64>::new(connection, key, options)?),
         KvLayout::Hopscotch => Box::new(TableReader::<_, Hopscotch, Crc64>::new(connection, key, options)?),
         KvLayout::Cuckoo => Box::new(TableReader::<_, Cuckoo, Crc64>::new(connection, key, options)?),
+        KvLayout::ClusterAtomic => Box::new(TableReader::<_, Cluster, AtomicReads>::new(connection, key, options)?),
         KvLayout::Tree => Box::new(TreeReader::<_, Crc64>::new(connection, key, options)?),
     })
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use remote::{
-    Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, OwnedPart, OwnerError, OwnerOptions, PutOutcome,
-    TableLayout, TableOwner, TreeOptions, TreeOwner, WordMemory,
+    AtomicReads, Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, OwnedPart, OwnerError, OwnerOptions,
+    PutOutcome, TableLayout, TableOwner, TornCheck, TreeOptions, TreeOwner, WordMemory,
 };
 
 /// The layout of a table's slots.
@@ -18,18 +18,22 @@ pub enum KvLayout {
     Hopscotch,
     /// Cuckoo hashing (Pilaf).
     Cuckoo,
+    /// Cluster hashing, and objects without a checksum: clients READ each at one moment (SABRes). Only Longarm's own devices have
+    /// such READs; clients elsewhere GET by RPC.
+    ClusterAtomic,
     /// A B-tree (Cell): keys in the order of their bytes, for ranges.
     Tree,
 }
 
 /// A name that is no layout's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no layout is called {0:?}: there are cluster, hopscotch, cuckoo and tree")]
+#[error("no layout is called {0:?}: there are cluster, hopscotch, cuckoo, cluster-atomic and tree")]
 pub struct UnknownLayout(pub String);
 
 impl KvLayout {
     /// All of them.
-    pub const ALL: [KvLayout; 4] = [KvLayout::Cluster, KvLayout::Hopscotch, KvLayout::Cuckoo, KvLayout::Tree];
+    pub const ALL: [KvLayout; 5] =
+        [KvLayout::Cluster, KvLayout::Hopscotch, KvLayout::Cuckoo, KvLayout::ClusterAtomic, KvLayout::Tree];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -37,6 +41,7 @@ impl KvLayout {
             KvLayout::Cluster => Cluster::NAME,
             KvLayout::Hopscotch => Hopscotch::NAME,
             KvLayout::Cuckoo => Cuckoo::NAME,
+            KvLayout::ClusterAtomic => "cluster-atomic",
             KvLayout::Tree => "tree",
         }
     }
@@ -80,7 +85,7 @@ pub(crate) trait OwnedTable: Send {
     fn used_bytes(&self) -> u64;
 }
 
-impl<M: WordMemory + Send, L: TableLayout> OwnedTable for TableOwner<M, L, Crc64> {
+impl<M: WordMemory + Send, L: TableLayout, C: TornCheck> OwnedTable for TableOwner<M, L, C> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<PutOutcome, OwnerError> {
         TableOwner::put(self, key, value)
     }
@@ -150,6 +155,7 @@ pub(crate) fn create<M: WordMemory + Send + 'static>(
         KvLayout::Cluster => Box::new(TableOwner::<_, Cluster, Crc64>::create(memory, options)?),
         KvLayout::Hopscotch => Box::new(TableOwner::<_, Hopscotch, Crc64>::create(memory, options)?),
         KvLayout::Cuckoo => Box::new(TableOwner::<_, Cuckoo, Crc64>::create(memory, options)?),
+        KvLayout::ClusterAtomic => Box::new(TableOwner::<_, Cluster, AtomicReads>::create(memory, options)?),
         KvLayout::Tree => {
             let OwnerOptions { in_place_bytes, allocator, salt, .. } = options;
             Box::new(TreeOwner::<_, Crc64>::create(memory, TreeOptions { in_place_bytes, allocator, salt })?)

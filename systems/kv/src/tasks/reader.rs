@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use longarm::{Connection, RemoteKey, Route};
 use remote::{
-    Cluster, Crc64, Cuckoo, FoundObject, Hopscotch, ReadError, ReaderOptions, ReaderStats, SharedTableReader,
-    SharedTreeReader,
+    AtomicReads, Cluster, Crc64, Cuckoo, FoundObject, Hopscotch, ReadError, ReaderOptions, ReaderStats,
+    SharedTableReader, SharedTreeReader,
 };
 
 use crate::client::Repeat;
@@ -26,6 +26,7 @@ pub(super) enum TaskReader {
     Cluster(SharedTableReader<Connection, Cluster, Crc64>),
     Hopscotch(SharedTableReader<Connection, Hopscotch, Crc64>),
     Cuckoo(SharedTableReader<Connection, Cuckoo, Crc64>),
+    ClusterAtomic(SharedTableReader<Connection, Cluster, AtomicReads>),
     Tree(SharedTreeReader<Connection, Crc64>),
 }
 
@@ -35,6 +36,7 @@ impl TaskReader {
             KvLayout::Cluster => TaskReader::Cluster(SharedTableReader::new(qp, key, options)?),
             KvLayout::Hopscotch => TaskReader::Hopscotch(SharedTableReader::new(qp, key, options)?),
             KvLayout::Cuckoo => TaskReader::Cuckoo(SharedTableReader::new(qp, key, options)?),
+            KvLayout::ClusterAtomic => TaskReader::ClusterAtomic(SharedTableReader::new(qp, key, options)?),
             KvLayout::Tree => TaskReader::Tree(SharedTreeReader::new(qp, key, options)?),
         })
     }
@@ -48,6 +50,7 @@ impl TaskReader {
             TaskReader::Cluster(reader) => reader.get(key, take).await,
             TaskReader::Hopscotch(reader) => reader.get(key, take).await,
             TaskReader::Cuckoo(reader) => reader.get(key, take).await,
+            TaskReader::ClusterAtomic(reader) => reader.get(key, take).await,
             TaskReader::Tree(reader) => reader.get(key, take).await,
         }
     }
@@ -57,6 +60,7 @@ impl TaskReader {
             TaskReader::Cluster(reader) => reader.stats(),
             TaskReader::Hopscotch(reader) => reader.stats(),
             TaskReader::Cuckoo(reader) => reader.stats(),
+            TaskReader::ClusterAtomic(reader) => reader.stats(),
             TaskReader::Tree(reader) => reader.stats(),
         }
     }

@@ -29,14 +29,41 @@ impl LaneRead {
     pub(super) fn wait(self, timeout: Duration) -> Result<Buffer, ReadError> {
         Ok(match self {
             LaneRead::Plain(read) => read.wait(timeout).map_err(Failure::into_error)?,
-            LaneRead::Object(read) => match read.wait(timeout).map_err(Failure::into_error)? {
-                ObjectRead::Whole(buffer) => buffer,
-                ObjectRead::Busy(mut buffer) => {
-                    buffer.set_len(WORD_BYTES);
-                    buffer
-                }
-            },
+            LaneRead::Object(read) => fed(read.wait(timeout).map_err(Failure::into_error)?),
         })
+    }
+
+    /// The same, for a task.
+    pub(super) async fn done(self) -> Result<Buffer, Failure> {
+        match self {
+            LaneRead::Plain(read) => read.await,
+            LaneRead::Object(read) => read.await.map(fed),
+        }
+    }
+}
+
+fn fed(read: ObjectRead<Buffer>) -> Buffer {
+    match read {
+        ObjectRead::Whole(buffer) => buffer,
+        ObjectRead::Busy(mut buffer) => {
+            buffer.set_len(WORD_BYTES);
+            buffer
+        }
+    }
+}
+
+/// READs into a buffer without a request, if that is possible; with a lock an object.
+pub(super) fn read_at_once(qp: &QueuePair, from: &RemoteKey, lock: Option<u64>, buffer: &mut Buffer) -> bool {
+    match lock {
+        None => qp.read_now(buffer, from),
+        Some(lock) => match qp.read_object_now(buffer, from, lock) {
+            None => false,
+            Some(ObjectRead::Whole(())) => true,
+            Some(ObjectRead::Busy(())) => {
+                buffer.set_len(WORD_BYTES);
+                true
+            }
+        },
     }
 }
 

@@ -12,8 +12,8 @@ use crate::lookup::{FoundObject, KeyLookup, LookupStep, ReadRequest};
 use crate::object::{Location, ReadGrain, TornCheck};
 use crate::root::RootCopy;
 use crate::tree::{NodeCache, TreeLookup, TreeRoot};
-use crate::verbs::lane_read::LaneRead;
 use crate::verbs::ReadError;
+use crate::verbs::lane_read::LaneRead;
 
 /// The least length of a reader's buffers.
 pub(crate) const BUFFER_BYTES: usize = 16 << 10;
@@ -166,8 +166,13 @@ where
     R: Copy,
 {
     pub(crate) fn new(qp: Q, key: RemoteKey, options: ReaderOptions, shared: H) -> Self {
-        let lane =
-            || SearchLane { search: S::create(key.len_bytes()), direct: Vec::new(), buffer: None, under_way: None, busy_since: None };
+        let lane = || SearchLane {
+            search: S::create(key.len_bytes()),
+            direct: Vec::new(),
+            buffer: None,
+            under_way: None,
+            busy_since: None,
+        };
         SearchLanes {
             lanes: (0..options.outstanding.max(1)).map(|_| lane()).collect(),
             domain: qp.protection_domain().clone(),

@@ -16,6 +16,7 @@ use crate::local::LookupError;
 use crate::lookup::{FoundObject, KeyLookup, LookupStep, ReadRequest};
 use crate::object::TornCheck;
 use crate::tree::TreeLookup;
+use crate::verbs::lane_read::{LaneRead, read_at_once};
 use crate::verbs::lanes::{BUFFER_BYTES, LaneSearch};
 use crate::verbs::timeout::within;
 use crate::verbs::{ReadError, ReaderOptions, ReaderStats};
@@ -98,7 +99,7 @@ impl<Q: Deref<Target = QueuePair>, S: TaskSearch> SharedLanes<Q, S> {
         let mut wanted = self.start(&mut lane.search, key)?;
         let mut busy_since: Option<Instant> = None;
         let (answer, place) = loop {
-            let buffer = self.read(lane.buffer.take(), wanted).await?;
+            let buffer = self.read(lane.buffer.take(), wanted, lane.search.object_lock()).await?;
             let step = S::with(&self.copies, |copies| lane.search.feed(key, &buffer, copies));
             match step {
                 LookupStep::Found(found) => {
@@ -158,7 +159,7 @@ impl<Q: Deref<Target = QueuePair>, S: TaskSearch> SharedLanes<Q, S> {
     }
 
     /// READs into this buffer if it is long enough. Searches that were dropped may still fill the queue: then it waits.
-    async fn read(&self, buffer: Option<Buffer>, wanted: ReadRequest) -> Result<Buffer, ReadError> {
+    async fn read(&self, buffer: Option<Buffer>, wanted: ReadRequest, lock: Option<u64>) -> Result<Buffer, ReadError> {
         let from = self.key.at(wanted.at, wanted.len_bytes)?;
         let (len_bytes, began) = (wanted.len_bytes as usize, Instant::now());
         let mut buffer = match buffer.filter(|buffer| buffer.capacity() >= len_bytes) {
@@ -166,9 +167,13 @@ impl<Q: Deref<Target = QueuePair>, S: TaskSearch> SharedLanes<Q, S> {
             None => self.domain.allocate(len_bytes.max(BUFFER_BYTES))?,
         };
         self.state.lock().stats.reads += 1;
+        buffer.set_len(len_bytes);
+        if read_at_once(&self.qp, &from, lock, &mut buffer) {
+            return Ok(buffer);
+        }
         loop {
             buffer.set_len(len_bytes);
-            let failure = match self.in_time(self.qp.read(buffer, &from).start()).await? {
+            let failure = match self.in_time(LaneRead::start(&self.qp, buffer, &from, lock).done()).await? {
                 Ok(buffer) => return Ok(buffer),
                 Err(failure) => failure,
             };

@@ -8,6 +8,7 @@ use crate::layout::TableLayout;
 use crate::lookup::{FoundObject, KeyLookup};
 use crate::object::TornCheck;
 use crate::tree::{NodeCache, TreeLookup};
+use crate::verbs::lane_read::must_serve;
 use crate::verbs::shared_lanes::SharedLanes;
 use crate::verbs::tree_reader::NODES;
 use crate::verbs::{ReadError, ReaderOptions, ReaderStats};
@@ -38,7 +39,7 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> SharedTableRead
     /// # Errors
     /// If the check needs more than the options promise.
     pub fn new(qp: Q, key: RemoteKey, options: ReaderOptions) -> Result<Self, ReadError> {
-        options.must_suffice::<C>()?;
+        must_serve::<C>(&qp, &options)?;
         Ok(SharedTableReader { lanes: SharedLanes::new(qp, key, options, ()) })
     }
 

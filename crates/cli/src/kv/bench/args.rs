@@ -13,7 +13,8 @@ use crate::sizes::{bytes, seconds};
 /// Measure the store with YCSB's workloads, and others beside it
 #[derive(Args, Debug)]
 pub(crate) struct KvBenchArgs {
-    /// Systems: kv (GETs by READs), kv-rpc, kv-hopscotch, kv-cuckoo; redis, valkey, memcached (Unix socket), redis-tcp,
+    /// Systems: kv (GETs by READs), kv-rpc, kv-hopscotch, kv-cuckoo, kv-atomic
+    /// (objects at one moment: SABRes); redis, valkey, memcached (Unix socket), redis-tcp,
     /// valkey-tcp, memcached-tcp; several with commas
     #[arg(long, value_name = "SYSTEMS", default_value = "kv,kv-rpc")]
     system: String,
@@ -75,6 +76,7 @@ impl KvSystem {
             "kv" | "kv-cluster" => ours(GetWay::OneSided, KvLayout::Cluster),
             "kv-hopscotch" => ours(GetWay::OneSided, KvLayout::Hopscotch),
             "kv-cuckoo" => ours(GetWay::OneSided, KvLayout::Cuckoo),
+            "kv-atomic" => ours(GetWay::OneSided, KvLayout::ClusterAtomic),
             "kv-rpc" => ours(GetWay::Rpc, KvLayout::Cluster),
             "redis" => Some(KvSystem::Resp { program: "redis-server", tcp: false }),
             "redis-tcp" => Some(KvSystem::Resp { program: "redis-server", tcp: true }),
