@@ -112,9 +112,7 @@ fn walk(disk: &dyn Disk, after: u64, each: EachRecord<'_>, recovered: &mut Recov
         recovered.newest = recovered.newest.max(*first);
         let Some(head) = SegmentHead::parse(&bytes).filter(|head| head.first == *first) else {
             // A file is synced with its header before it gets frames.
-            if is_last && bytes.len() <= SEGMENT_BYTES
-                || is_last && bytes[SEGMENT_BYTES..].iter().all(|byte| *byte == 0)
-            {
+            if is_last && bytes.iter().skip(SEGMENT_BYTES).all(|byte| *byte == 0) {
                 recovered.torn = Some(TornTail { file: name, offset: 0 });
                 return Ok(());
             }
