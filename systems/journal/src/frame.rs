@@ -16,14 +16,14 @@ const MAGIC: u32 = 0x464a_414c;
 
 /// The header of a frame whose checksum is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FrameHead {
+pub(crate) struct RecordFrame {
     pub(crate) first: u64,
     pub(crate) durable: u64,
     pub(crate) count: u32,
     pub(crate) body_bytes: usize,
 }
 
-impl FrameHead {
+impl RecordFrame {
     /// Bytes of the whole frame in its file.
     pub(crate) fn frame_bytes(&self) -> usize {
         (FRAME_BYTES + self.body_bytes).next_multiple_of(8)
@@ -62,7 +62,7 @@ pub(crate) fn finish(frame: &mut Vec<u8>, (first, durable): (u64, u64), count: u
 }
 
 /// The header at the begin of these bytes; `None` if there is no whole frame with a right checksum.
-pub(crate) fn parse(bytes: &[u8], salt: u64) -> Option<FrameHead> {
+pub(crate) fn parse(bytes: &[u8], salt: u64) -> Option<RecordFrame> {
     let head = peek(bytes)?;
     let body = bytes.get(FRAME_BYTES..FRAME_BYTES + head.body_bytes)?;
     let sum = word32(bytes, 28)?;
@@ -71,9 +71,9 @@ pub(crate) fn parse(bytes: &[u8], salt: u64) -> Option<FrameHead> {
 }
 
 /// A header whose checksum nobody has compared yet.
-pub(crate) fn peek(bytes: &[u8]) -> Option<FrameHead> {
+pub(crate) fn peek(bytes: &[u8]) -> Option<RecordFrame> {
     (word32(bytes, 0)? == MAGIC).then_some(())?;
-    Some(FrameHead {
+    Some(RecordFrame {
         body_bytes: word32(bytes, 4)? as usize,
         first: word64(bytes, 8)?,
         durable: word64(bytes, 16)?,
@@ -116,7 +116,7 @@ mod tests {
         add(&mut frame, &[b"", b"two", b"!"]);
         finish(&mut frame, (7, 5), 2, 99);
         let head = parse(&frame, 99).unwrap();
-        assert_eq!(head, FrameHead { first: 7, durable: 5, count: 2, body_bytes: 15 });
+        assert_eq!(head, RecordFrame { first: 7, durable: 5, count: 2, body_bytes: 15 });
         assert_eq!((head.frame_bytes(), head.next()), (frame.len(), 9));
         let found: Vec<&[u8]> = records(&frame[FRAME_BYTES..FRAME_BYTES + 15]).collect();
         assert_eq!(found, [&b"one"[..], b"two!"]);

@@ -9,7 +9,7 @@ use crate::disk::Disk;
 use crate::error::JournalError;
 use crate::recover::{EachRecord, recover};
 use crate::segment;
-use crate::state::{FsyncRule, JournalFigures, Shared};
+use crate::state::{FsyncRule, JournalFigures, JournalShared};
 use crate::writer::LogWriter;
 
 /// Bits of a number that count records of one opening of the log. The upper ones count openings.
@@ -38,7 +38,7 @@ impl Default for JournalOptions {
 /// again, though records that nobody synced were lost. Dropping the log writes and syncs what was appended.
 pub struct Journal {
     disk: Arc<dyn Disk>,
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
     options: JournalOptions,
     recovered: u64,
     thread: Option<JoinHandle<()>>,
@@ -62,7 +62,7 @@ impl Journal {
         let (file, head) = segment::create(&*disk, first, last, options.segment_bytes)?;
         let mut segments = segment::list(&*disk)?;
         segments.retain(|first| *first <= head.first);
-        let shared = Arc::new(Shared::new(first, last, segments));
+        let shared = Arc::new(JournalShared::new(first, last, segments));
         let writer = LogWriter::new(Arc::clone(&disk), Arc::clone(&shared), options, (file, head), last);
         let thread = thread::Builder::new().name("journal".into()).spawn(move || writer.run());
         let thread = thread.map_err(JournalError::io("thread"))?;
@@ -74,7 +74,16 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Full`], [`JournalError::Behind`] or [`JournalError::Failed`]: nothing was added.
     pub fn append(&self, parts: &[&[u8]]) -> Result<u64, JournalError> {
-        self.shared.append(parts, self.options.buffer_bytes)
+        self.shared.append(parts, Some(self.options.buffer_bytes))
+    }
+
+    /// Adds a record also if the disk is full or slow, and memory has to keep it meanwhile: for few and short ones that take
+    /// others back.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`]: nothing was added.
+    pub fn append_always(&self, parts: &[&[u8]]) -> Result<u64, JournalError> {
+        self.shared.append(parts, None)
     }
 
     /// The number of the last record that was appended.

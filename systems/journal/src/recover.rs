@@ -6,7 +6,7 @@
 
 use crate::disk::Disk;
 use crate::error::JournalError;
-use crate::frame::{self, FRAME_BYTES, FrameHead};
+use crate::frame::{self, FRAME_BYTES, RecordFrame};
 use crate::segment::{self, SEGMENT_BYTES, SegmentHead};
 
 /// Takes the number of a record and its bytes.
@@ -173,7 +173,7 @@ fn walk_frames(
 }
 
 /// Whole frames somewhere behind bytes that are none. Frames begin at multiples of 8.
-fn frames_after(bytes: &[u8], salt: u64) -> impl Iterator<Item = FrameHead> {
+fn frames_after(bytes: &[u8], salt: u64) -> impl Iterator<Item = RecordFrame> {
     (8..bytes.len()).step_by(8).filter_map(move |at| frame::parse(&bytes[at..], salt))
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct JournalCounts {
 }
 
 /// Records that wait for the thread, and what the thread tells.
-pub(crate) struct Pending {
+pub(crate) struct UnwrittenRecords {
     /// A frame with room for its header.
     pub(crate) frame: Vec<u8>,
     pub(crate) count: u32,
@@ -80,16 +80,17 @@ pub(crate) struct Pending {
     pub(crate) stops: bool,
 }
 
-impl Pending {
+impl UnwrittenRecords {
     /// Bytes of records that wait.
     pub(crate) fn bytes(&self) -> u64 {
         (self.frame.len() - frame::FRAME_BYTES) as u64
     }
 
-    fn refusal(&self, needed: u64, most: u64) -> Option<JournalError> {
+    fn refusal(&self, needed: u64, most: Option<u64>) -> Option<JournalError> {
         if let Some(why) = &self.failed {
             return Some(JournalError::Failed(why.clone()));
         }
+        let most = most?;
         if self.is_full && self.bytes() + needed > self.room {
             return Some(JournalError::Full);
         }
@@ -99,8 +100,8 @@ impl Pending {
 }
 
 /// Everything that threads share.
-pub(crate) struct Shared {
-    pub(crate) pending: Mutex<Pending>,
+pub(crate) struct JournalShared {
+    pub(crate) pending: Mutex<UnwrittenRecords>,
     /// Rings when `pending` has something for the thread.
     pub(crate) work: Condvar,
     pub(crate) durable: AtomicU64,
@@ -111,11 +112,11 @@ pub(crate) struct Shared {
     pub(crate) segments: Mutex<Vec<u64>>,
 }
 
-impl Shared {
-    pub(crate) fn new(next: u64, durable: u64, segments: Vec<u64>) -> Shared {
+impl JournalShared {
+    pub(crate) fn new(next: u64, durable: u64, segments: Vec<u64>) -> JournalShared {
         let mut empty = Vec::new();
         frame::begin(&mut empty);
-        let pending = Pending {
+        let pending = UnwrittenRecords {
             frame: empty,
             count: 0,
             next,
@@ -127,7 +128,7 @@ impl Shared {
             wants_rotation: false,
             stops: false,
         };
-        Shared {
+        JournalShared {
             pending: Mutex::new(pending),
             work: Condvar::new(),
             durable: AtomicU64::new(durable),
@@ -139,8 +140,8 @@ impl Shared {
         }
     }
 
-    /// Adds a record; returns its number.
-    pub(crate) fn append(&self, parts: &[&[u8]], most: u64) -> Result<u64, JournalError> {
+    /// Adds a record; returns its number. `most`: bytes that may wait; `None` refuses nothing while the log works.
+    pub(crate) fn append(&self, parts: &[&[u8]], most: Option<u64>) -> Result<u64, JournalError> {
         let needed = parts.iter().map(|part| part.len() as u64).sum::<u64>() + 4;
         let mut pending = self.pending.lock();
         if let Some(refusal) = pending.refusal(needed, most) {
@@ -171,7 +172,7 @@ impl Shared {
     }
 
     /// Tells the thread something.
-    pub(crate) fn tell(&self, change: impl FnOnce(&mut Pending)) {
+    pub(crate) fn tell(&self, change: impl FnOnce(&mut UnwrittenRecords)) {
         let mut pending = self.pending.lock();
         change(&mut pending);
         pending.is_asleep = false;

@@ -10,7 +10,7 @@ use crate::error::JournalError;
 use crate::frame;
 use crate::journal::JournalOptions;
 use crate::segment::{self, SEGMENT_BYTES, SegmentHead};
-use crate::state::{FsyncRule, Shared};
+use crate::state::{FsyncRule, JournalShared};
 
 /// The time between two syncs with [`FsyncRule::EverySecond`].
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(100);
 /// The thread's own state.
 pub(crate) struct LogWriter {
     disk: Arc<dyn Disk>,
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
     options: JournalOptions,
     file: Box<dyn DiskFile>,
     head: SegmentHead,
@@ -51,7 +51,7 @@ struct TakenWork {
 impl LogWriter {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
-        shared: Arc<Shared>,
+        shared: Arc<JournalShared>,
         options: JournalOptions,
         (file, head): (Box<dyn DiskFile>, SegmentHead),
         written: u64,
