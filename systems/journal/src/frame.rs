@@ -5,8 +5,8 @@
 //! | magic | len | first  | durable | count | crc | records, each behind its length (4 bytes) | zeros to a multiple of 8
 //! ```
 //! `len` counts the bytes of the records. `first` is the number of the first record; the others follow it. `durable` is the
-//! number up to which records were synced when the frame was written. So a hole before a frame tells whether it was
-//! lost in a power cut (nothing after it was written when it was durable), or is damage.
+//! number up to which records were synced when the frame was written. So a reader can judge a
+//! hole. A power cut made it, if no frame behind it was written when the missing records were durable. Otherwise it is damage.
 //!
 //! The checksum is CRC-32C (RFC 3720, appendix B.4) of the file's salt, the header's first 28 bytes, and the records.
 

@@ -37,7 +37,7 @@ pub struct JournalReport {
     pub damage: Option<JournalError>,
 }
 
-/// What recovery found.
+/// The findings of a recovery.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last: u64,

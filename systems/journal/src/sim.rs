@@ -213,7 +213,7 @@ impl DiskFile for SimFile {
         self.with(|state, number| {
             match &mut state.fault.failing_sync {
                 Some(0) => {
-                    // What should have been written is lost, and later syncs succeed.
+                    // The bytes that should have been written are lost, and later syncs succeed.
                     state.fault.failing_sync = None;
                     let file = &mut state.files[number];
                     file.now = file.synced.clone();

@@ -39,7 +39,7 @@ pub(crate) struct LogWriter {
     frame: Vec<u8>,
 }
 
-/// What the thread took from the appenders.
+/// Work that the thread took from the appenders.
 struct TakenWork {
     count: u32,
     next: u64,

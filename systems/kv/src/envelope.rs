@@ -55,6 +55,11 @@ impl KvVersion {
         KvVersion { stamp, change: header.version() }
     }
 
+    /// The number of the change that made it, at a server that keeps a log.
+    pub(crate) fn stamp(self) -> u64 {
+        self.stamp
+    }
+
     /// The version that [`Display`](fmt::Display) wrote so; `None` if it is none.
     pub fn parse(text: &str) -> Option<KvVersion> {
         let (stamp, change) = text.split_once('.')?;

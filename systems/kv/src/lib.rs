@@ -41,10 +41,12 @@ mod tasks;
 pub use client::{GetWay, KvItem, KvOptions, KvStats, KvTable, KvValue, TimeToLive};
 pub use envelope::KvVersion;
 pub use error::KvError;
+pub use journal::FsyncRule;
 pub use proof::{ShortSecret, TableSecret};
 pub use protocol::{PutExpiry, PutIf, TableClient};
 pub use remote::{KeyRange, serve_memory};
 pub use server::{
-    KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures, TableOptions, UnknownLayout, WhenFull,
+    DataError, DataFigures, DataOptions, KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures,
+    TableOptions, UnknownLayout, WhenFull,
 };
 pub use tasks::AsyncKvTable;

@@ -7,7 +7,7 @@ use crate::envelope::KvVersion;
 use crate::proof::Nonce;
 
 /// The version of these messages.
-pub(crate) const PROTOCOL: u16 = 1;
+pub(crate) const PROTOCOL: u16 = 2;
 /// The name of the service.
 pub(crate) const SERVICE: &str = "longarm.kv.Store";
 
@@ -67,6 +67,8 @@ pub(crate) struct OpenReply {
     pub(crate) tag_seed: u64,
     pub(crate) server_ns: u64,
     pub(crate) evicts: bool,
+    /// The last change that is on disk. `None`: clients need not know, since changes are acknowledged before.
+    pub(crate) durable: Option<u64>,
 }
 
 /// Every other request begins with the grant.
@@ -102,6 +104,8 @@ pub(crate) struct GetRequest {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct GetReply {
     pub(crate) server_ns: u64,
+    /// The last change that is on disk, if clients have to know; else zero.
+    pub(crate) durable: u64,
     pub(crate) found: Option<FoundValue>,
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use longarm_kv::{KvServer, TableFigures};
+use longarm_kv::{DataFigures, KvServer, TableFigures};
 
 use crate::error::Error;
 
@@ -33,6 +33,24 @@ const FIGURES: [Figure; 13] = [
     ("refused_full_total", "counter", "Changes that found the memory full", |figures| figures.refused_full),
 ];
 
+/// The same of the data on disk.
+type DiskFigure = (&'static str, &'static str, &'static str, fn(&DataFigures) -> u64);
+
+const DISK_FIGURES: [DiskFigure; 10] = [
+    ("log_records_total", "counter", "Changes that went to the log", |figures| figures.log_records),
+    ("log_bytes_total", "counter", "Bytes that were written to the log", |figures| figures.log_bytes),
+    ("log_syncs_total", "counter", "Syncs of the log", |figures| figures.syncs),
+    ("log_unsynced", "gauge", "Changes that are not on disk yet", |figures| figures.unsynced),
+    ("log_refused_full_total", "counter", "Changes that found the disk full", |figures| figures.refused_full),
+    ("log_failed", "gauge", "1 after a write or a sync failed", |figures| figures.failed),
+    ("snapshots_total", "counter", "Snapshots that were written", |figures| figures.snapshots),
+    ("snapshots_failed_total", "counter", "Snapshots that failed", |figures| figures.failed_snapshots),
+    ("snapshot_seconds", "gauge", "When the last snapshot was done, since 1970", |figures| {
+        figures.last_snapshot_unix_s
+    }),
+    ("snapshot_bytes", "gauge", "The length of the last snapshot", |figures| figures.snapshot_bytes),
+];
+
 /// Answers requests until the process ends.
 pub(super) fn serve(address: &str, server: &KvServer) -> Result<(), Error> {
     let listener = TcpListener::bind(address).map_err(|error| Error::File(address.into(), error))?;
@@ -55,7 +73,7 @@ fn answer(mut stream: &TcpStream, server: &KvServer) -> std::io::Result<()> {
         line.clear();
     }
     let (status, body) = match first.starts_with("GET /metrics ") {
-        true => ("200 OK", text(&server.figures())),
+        true => ("200 OK", text(&server.figures(), server.data_figures())),
         false => ("404 Not Found", "the figures are at /metrics\n".into()),
     };
     let kind = "text/plain; version=0.0.4";
@@ -63,7 +81,7 @@ fn answer(mut stream: &TcpStream, server: &KvServer) -> std::io::Result<()> {
     stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes())
 }
 
-fn text(tables: &[(String, TableFigures)]) -> String {
+fn text(tables: &[(String, TableFigures)], disk: Option<DataFigures>) -> String {
     let mut text = String::new();
     for (name, kind, help, figure) in FIGURES {
         // Writing to a string cannot fail.
@@ -72,6 +90,10 @@ fn text(tables: &[(String, TableFigures)]) -> String {
             let table = table.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             let _ = writeln!(text, "longarm_kv_{name}{{table=\"{table}\"}} {}", figure(figures));
         }
+    }
+    for (disk, (name, kind, help, figure)) in disk.iter().flat_map(|disk| DISK_FIGURES.map(|figure| (disk, figure))) {
+        let name = format!("longarm_kv_{name}");
+        let _ = write!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}\n{name} {}\n", figure(disk));
     }
     text
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use longarm_kv::{KvLayout, KvServer, TableOptions, WhenFull};
+use longarm_kv::{DataOptions, FsyncRule, KvLayout, KvServer, TableOptions, WhenFull};
 use longarm_rpc::ServerOptions;
 
 use super::{memory, metrics, target};
@@ -49,6 +49,12 @@ pub(super) struct KvServeArgs {
     /// Address and port at which Prometheus finds the figures of the tables, by HTTP at /metrics
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+    /// Keep the tables on disk, in this directory
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// When changes are synced to disk: always (no answer leaves before), everysec or no
+    #[arg(long, value_name = "RULE", default_value = "everysec", requires = "data")]
+    fsync: FsyncRule,
 }
 
 /// `longarm kv serve`
@@ -69,6 +75,9 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     }
     if args.separate_memory {
         builder = builder.separate_memory(memory::command());
+    }
+    if let Some(path) = &args.data {
+        builder = builder.data(DataOptions { fsync: args.fsync, ..DataOptions::new(path) });
     }
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());

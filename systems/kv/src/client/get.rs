@@ -150,13 +150,18 @@ impl KvTable {
     }
 
     fn read_once(&mut self, keys: &[&[u8]], each: &mut dyn FnMut(usize, Answer<'_>)) -> Result<(), ReadFailure> {
-        let clock = self.session.clock();
+        let (clock, durable) = (self.session.clock(), self.session.durable());
         let Some(reader) = &mut self.reader else { return Err(ReadFailure::NoReader) };
         let mut is_broken = false;
         reader.look_up(keys, &mut |number, found| match found {
+            // A key may be absent by a change that is not on disk yet.
+            None if durable.is_some() => each(number, Answer::Doubtful),
             None => each(number, Answer::Absent),
             Some((header, stored)) => match Envelope::split(stored) {
                 None => is_broken = true,
+                Some((envelope, _)) if durable.is_some_and(|durable| envelope.stamp > durable) => {
+                    each(number, Answer::Doubtful)
+                }
                 Some((envelope, value)) => match judge(clock, envelope) {
                     ExpiryVerdict::Live => each(number, Answer::Value(value, KvVersion::new(envelope.stamp, header))),
                     ExpiryVerdict::Expired => each(number, Answer::Absent),
@@ -265,7 +270,9 @@ impl KvTable {
             other => other?,
         }
         let answered_ns = now_ns();
-        let (GetReply { server_ns, found }, rest) = decode(reply)?;
+        let (GetReply { server_ns, durable, found }, rest) = decode(reply)?;
+        // The server has waited for the disk with its answer.
+        self.session.learn_durable(found.map_or(durable, |found| found.version.stamp().max(durable)));
         self.session.learn(ClockReading { asked_ns, server_ns, answered_ns });
         Ok(found.map(|found| (reply.len() - rest.len(), found)))
     }
@@ -309,7 +316,7 @@ impl KvTable {
 enum Answer<'a> {
     Value(&'a [u8], KvVersion),
     Absent,
-    /// It may have expired.
+    /// It may have expired, or may not be on disk yet, though the server promises that what is seen is there.
     Doubtful,
 }
 

@@ -92,8 +92,9 @@ impl KvTable {
         }
         let mut progress = RangeProgress { rest: range.into(), left: limit, told: 0, each: &mut each };
         match self.session.options.get {
-            GetWay::OneSided => self.scan_by_reads(&mut progress)?,
-            GetWay::Rpc => self.scan_by_requests(&mut progress)?,
+            // A key may be missing by a change that is not on disk yet: then the server has to wait for the disk.
+            GetWay::OneSided if self.session.durable().is_none() => self.scan_by_reads(&mut progress)?,
+            GetWay::OneSided | GetWay::Rpc => self.scan_by_requests(&mut progress)?,
         }
         Ok(progress.told)
     }

@@ -64,6 +64,18 @@ impl TableSession {
         self.clock
     }
 
+    /// The last change that is on disk, as far as this client knows. `None`: the server shows changes before, and readers may.
+    pub(crate) fn durable(&self) -> Option<u64> {
+        self.opened.as_ref().and_then(|opened| opened.durable)
+    }
+
+    /// Learns that a change is on disk: the server has told it.
+    pub(crate) fn learn_durable(&mut self, number: u64) {
+        if let Some(durable) = self.opened.as_mut().and_then(|opened| opened.durable.as_mut()) {
+            *durable = number.max(*durable);
+        }
+    }
+
     /// Takes a reading of the server's clock.
     pub(crate) fn learn(&mut self, reading: ClockReading) {
         let now = now_ns();

@@ -144,7 +144,10 @@ impl KvTable {
                 })?
             };
             match reply {
-                PutReply::Stored { version, .. } => return Ok(version),
+                PutReply::Stored { version, .. } => {
+                    self.session.learn_durable(version.stamp());
+                    return Ok(version);
+                }
                 PutReply::Conflict(present) => return Err(KvError::Conflict(present)),
                 PutReply::Later => self.later(until)?,
             }

@@ -2,6 +2,8 @@
 
 use longarm_rpc::Status;
 
+use crate::server::durable::DataError;
+
 /// The reason why a server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -17,6 +19,9 @@ pub enum KvServerError {
         /// The reason.
         why: String,
     },
+    /// The directory of the data cannot be used.
+    #[error("data: {0}")]
+    Data(#[from] DataError),
 }
 
 impl From<Status> for KvServerError {

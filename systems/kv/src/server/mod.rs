@@ -8,11 +8,14 @@
 //!  served     a table with its memory and its secret
 //!  table      the writer of a table: no thread, no connection, no clock
 //!  ordered    ranges of an ordered table
+//!  durable    tables on disk                        changes  the log, as a table's writer knows it
 //!  directory  the server's notes about keys        layout   tables of any layout
 //! ```
 
+mod changes;
 mod data;
 mod directory;
+mod durable;
 mod error;
 mod figures;
 mod grants;
@@ -28,6 +31,7 @@ mod table;
 mod table_tests;
 mod uploads;
 
+pub use durable::{DataError, DataFigures, DataOptions};
 pub use error::KvServerError;
 pub use figures::TableFigures;
 pub use layout::{KvLayout, UnknownLayout};

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use journal::Disk;
 use longarm::Listener;
 use longarm_rpc::{Server, ServerOptions};
 
 use crate::server::data::DataThread;
+use crate::server::durable::{DataDirectory, DataError, DataFigures, DataOptions, executor};
 use crate::server::error::KvServerError;
 use crate::server::figures::TableFigures;
 use crate::server::grants::Grants;
@@ -40,6 +42,8 @@ pub struct KvServerBuilder {
     rpc: ServerOptions,
     upload_bytes: u64,
     separate: Option<Command>,
+    data: Option<DataOptions>,
+    disk: Option<Arc<dyn Disk>>,
 }
 
 impl KvServerBuilder {
@@ -70,6 +74,18 @@ impl KvServerBuilder {
         self
     }
 
+    /// Keeps all tables on disk. Tables that are there already get what they had.
+    pub fn data(mut self, options: DataOptions) -> KvServerBuilder {
+        self.data = Some(options);
+        self
+    }
+
+    /// Replaces the files of the data's directory, in tests: `longarm-journal` has a simulated disk.
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> KvServerBuilder {
+        self.disk = Some(disk);
+        self
+    }
+
     /// Makes the tables, listens at an address, `host:port`, and starts the threads. Another port, which the system chooses, is
     /// for connections for READs; clients learn it.
     ///
@@ -96,13 +112,19 @@ impl KvServerBuilder {
         };
         let data_port = separate.as_ref().map_or(listener.local_addr().port(), |memory| memory.port());
         let grants = Arc::new(Grants::new(separate));
+        let durable = self.data.map(|options| DataDirectory::open(&options, self.disk, &tables)).transpose()?;
         let service = Arc::new(KvService {
             tables: tables.clone(),
             grants: Arc::clone(&grants),
             uploads: Uploads::new(self.upload_bytes),
             data_port,
+            durable,
         });
-        let rpc = Server::builder().options(self.rpc).add_service(methods(&service))?.bind(address)?;
+        let mut rpc = Server::builder().options(self.rpc).add_service(methods(&service))?;
+        if service.durable.is_some() {
+            rpc = rpc.executor(executor().map_err(start)?);
+        }
+        let rpc = rpc.bind(address)?;
         let stopping = Arc::new(AtomicBool::new(false));
         let data = DataThread { listener, domain, queue, grants, tables, stopping: Arc::clone(&stopping) };
         let thread = thread::Builder::new().name("kv-data".into()).spawn(move || data.run()).map_err(start)?;
@@ -121,7 +143,14 @@ pub struct KvServer {
 impl KvServer {
     /// Starts a server without tables.
     pub fn builder() -> KvServerBuilder {
-        KvServerBuilder { tables: Vec::new(), rpc: ServerOptions::default(), upload_bytes: 1 << 30, separate: None }
+        KvServerBuilder {
+            tables: Vec::new(),
+            rpc: ServerOptions::default(),
+            upload_bytes: 1 << 30,
+            separate: None,
+            data: None,
+            disk: None,
+        }
     }
 
     /// The address at which it listens.
@@ -132,6 +161,20 @@ impl KvServer {
     /// The figures of each table, by name. Those of the process are zero.
     pub fn figures(&self) -> Vec<(String, TableFigures)> {
         self.service.tables.iter().map(|table| (table.name.clone(), table.figures())).collect()
+    }
+
+    /// The figures of the data on disk; `None` for a server without.
+    pub fn data_figures(&self) -> Option<DataFigures> {
+        self.service.durable.as_ref().map(DataDirectory::figures)
+    }
+
+    /// Writes a snapshot of all tables now, and waits for it. Snapshots happen by themselves, too.
+    ///
+    /// # Errors
+    /// If the system refuses, or the server keeps nothing on disk.
+    pub fn snapshot(&self) -> Result<(), DataError> {
+        let none = || DataError::Content("the server keeps nothing on disk".into());
+        self.service.durable.as_ref().ok_or_else(none)?.snapshot()
     }
 
     /// Waits until the server ends, which it does not by itself.

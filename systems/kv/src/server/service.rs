@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use longarm_rpc::{Methods, Response, Status};
+use longarm_rpc::{Method, Methods, Response, Status};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::clock::now_ns;
 use crate::protocol::*;
+use crate::server::durable::{DataDirectory, deferred, wait_for_disk};
 use crate::server::grants::{Grants, TableGrant};
 use crate::server::ordered::range_of;
 use crate::server::served::ServedTable;
@@ -18,7 +19,7 @@ use crate::server::uploads::Uploads;
 /// Keys that a SCAN tells at most in one answer.
 const MOST_KEYS: u32 = 10_000;
 /// Processors' caches like small answers of GET best; the head of one has at most so many bytes.
-const HEAD_ROOM: usize = 64;
+const HEAD_ROOM: usize = 80;
 
 /// Everything that handlers need.
 pub(crate) struct KvService {
@@ -26,7 +27,12 @@ pub(crate) struct KvService {
     pub(crate) grants: Arc<Grants>,
     pub(crate) uploads: Uploads,
     pub(crate) data_port: u16,
+    /// The tables on disk, if they are kept there.
+    pub(crate) durable: Option<DataDirectory>,
 }
+
+/// Methods whose answers say nothing about values. The others may tell of a change that is not on disk yet.
+const WITHOUT_VALUES: [Method; 10] = [CHALLENGE, OPEN, CLOSE, ATTACH, REPORT, FIGURES, BEGIN, PIECE, CLIENTS, REVOKE];
 
 type Handler = fn(&KvService, &[u8], &mut Vec<u8>) -> Result<(), Status>;
 
@@ -52,16 +58,24 @@ pub(crate) fn methods(service: &Arc<KvService>) -> Methods {
         (REVOKE, KvService::revoke),
     ];
     let mut methods = Methods::new(SERVICE);
+    let journal = service.durable.as_ref().filter(|durable| durable.is_strict()).map(|durable| &durable.journal);
     for (method, handler) in direct {
         let service = Arc::clone(service);
-        methods = methods.direct(method, move |request, reply| handler(&service, request, reply));
+        let run = move |request: &[u8], reply: &mut Vec<u8>| handler(&service, request, reply);
+        methods = match journal.filter(|_| !WITHOUT_VALUES.contains(&method)) {
+            Some(journal) => deferred(methods, method, journal, run),
+            None => methods.direct(method, run),
+        };
     }
     // Copies up to 512 MiB: not on a thread that others wait for.
-    let service = Arc::clone(service);
+    let (service, journal) = (Arc::clone(service), journal.cloned());
     methods.blocking(COMMIT, move |request| {
         let mut reply = Vec::new();
-        service.commit(request.get_ref(), &mut reply)?;
-        Ok(Response::new(reply.into()))
+        let done = service.commit(request.get_ref(), &mut reply);
+        if let Some(journal) = &journal {
+            wait_for_disk(journal)?;
+        }
+        done.map(|()| Response::new(reply.into()))
     })
 }
 
@@ -75,6 +89,11 @@ impl KvService {
     fn table(&self, name: &str) -> Result<&Arc<ServedTable>, Status> {
         let found = self.tables.iter().find(|table| table.name == name);
         found.ok_or_else(|| Status::not_found(format!("the server has no table {name:?}")))
+    }
+
+    /// The last change that is on disk, if readers have to know.
+    fn durable(&self) -> Option<u64> {
+        self.durable.as_ref().filter(|durable| durable.is_strict()).map(|durable| durable.journal.durable())
     }
 
     fn challenge(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {
@@ -111,6 +130,7 @@ impl KvService {
             tag_seed: table.tag_seed,
             server_ns: now_ns(),
             evicts: table.options.when_full == WhenFull::Evict,
+            durable: self.durable(),
         };
         answer(&opened, reply)
     }
@@ -141,7 +161,7 @@ impl KvService {
             reply.truncate(HEAD_ROOM);
             found = Some(FoundValue { value_bytes: u64::MAX, ..value });
         }
-        let head = GetReply { server_ns: now_ns, found };
+        let head = GetReply { server_ns: now_ns, found, durable: self.durable().unwrap_or_default() };
         let head = postcard::to_slice(&head, &mut reply[..HEAD_ROOM]).map(|head| head.len());
         let head_bytes = head.map_err(|error| Status::internal(error.to_string()))?;
         reply.copy_within(..head_bytes, HEAD_ROOM - head_bytes);

@@ -7,6 +7,7 @@ use remote::{MAX_KEY_BYTES, OwnerError, PutOutcome};
 
 use crate::envelope::{ENVELOPE_BYTES, Envelope, KvVersion};
 use crate::protocol::{DeleteReply, ExpireOutcome, FoundValue, PIECE_BYTES, PutExpiry, PutIf, PutReply};
+use crate::server::changes::ChangeLog;
 use crate::server::directory::KeyDirectory;
 use crate::server::figures::{TableCounts, count};
 use crate::server::layout::OwnedTable;
@@ -46,11 +47,13 @@ pub(crate) struct TableWriter {
     random: fastrand::Rng,
     value: Vec<u8>,
     image: Vec<u8>,
+    /// Takes each change before it happens, if the table is kept on disk.
+    pub(super) log: Option<Box<dyn ChangeLog>>,
     pub(crate) counts: std::sync::Arc<TableCounts>,
 }
 
 /// The reason why a change has not happened, though nothing is wrong with it.
-enum Refused {
+pub(crate) enum Refused {
     Later,
     Status(Status),
 }
@@ -69,6 +72,7 @@ impl TableWriter {
             random,
             value: Vec::new(),
             image: Vec::new(),
+            log: None,
             counts: std::sync::Arc::default(),
         }
     }
@@ -100,7 +104,7 @@ impl TableWriter {
     fn expire(&mut self, expires_ns: u64, tag: u64, now_ns: u64) {
         let key = self.directory.find_expired(tag, now_ns).map(|note| note.key.clone());
         if let Some(key) = key
-            && self.remove(&key).is_ok()
+            && self.remove_expired(&key).is_ok()
         {
             count(&self.counts.expired);
         }
@@ -111,7 +115,7 @@ impl TableWriter {
     fn expire_key(&mut self, key: &[u8], now_ns: u64) -> Result<(), Status> {
         let is_due = |expires_ns: u64| expires_ns != 0 && expires_ns <= now_ns;
         if self.directory.find(key).is_some_and(|note| is_due(note.expires_ns)) {
-            self.remove(key)?;
+            self.remove_expired(key)?;
             count(&self.counts.expired);
         }
         Ok(())
@@ -145,7 +149,7 @@ impl TableWriter {
     }
 
     /// Version, envelope and length of a key's value.
-    fn head(&mut self, key: &[u8]) -> Result<Option<(KvVersion, Envelope, u64)>, Status> {
+    pub(super) fn head(&mut self, key: &[u8]) -> Result<Option<(KvVersion, Envelope, u64)>, Status> {
         self.value.clear();
         let head = self.owner.get_part(key, 0, ENVELOPE_BYTES as u64, &mut self.value);
         let Some((header, stored_bytes)) = head.map_err(|error| status_of(&error))? else { return Ok(None) };
@@ -311,6 +315,21 @@ impl TableWriter {
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<(), Status> {
+        if let Some(log) = &mut self.log {
+            log.delete(key)?;
+        }
+        self.erase(key).inspect_err(|_| self.take_back(key))
+    }
+
+    fn remove_expired(&mut self, key: &[u8]) -> Result<(), Status> {
+        self.erase(key)?;
+        if let Some(log) = &mut self.log {
+            log.expire(key);
+        }
+        Ok(())
+    }
+
+    pub(super) fn erase(&mut self, key: &[u8]) -> Result<(), Status> {
         self.owner.delete(key).map_err(|error| status_of(&error))?;
         if let Some(note) = self.directory.remove(key)
             && note.expires_ns != 0
@@ -321,7 +340,7 @@ impl TableWriter {
     }
 
     /// Stores a value whatever was there, and evicts others if it has to.
-    fn store(
+    pub(super) fn store(
         &mut self,
         key: &[u8],
         stored: &mut [u8],
@@ -334,9 +353,17 @@ impl TableWriter {
             .map_err(Refused::Status)?
             .map_or(0, |(.., value_bytes)| key.len() as u64 + ENVELOPE_BYTES as u64 + value_bytes);
         self.make_room(needed.saturating_sub(before), key, now_ns)?;
-        self.stamp = self.stamp.wrapping_add(1);
+        self.stamp = match &mut self.log {
+            None => self.stamp.wrapping_add(1),
+            Some(log) => log.put(key, &stored[ENVELOPE_BYTES..], expires_ns).map_err(Refused::Status)?,
+        };
         let envelope = Envelope { expires_ns, stamp: self.stamp };
         stored[..ENVELOPE_BYTES].copy_from_slice(&envelope.to_bytes());
+        self.place(key, stored, expires_ns, now_ns).inspect_err(|_| self.take_back(key))
+    }
+
+    /// Puts a value with its envelope into the table.
+    fn place(&mut self, key: &[u8], stored: &[u8], expires_ns: u64, now_ns: u64) -> Result<(KvVersion, bool), Refused> {
         for _ in 0..EVICTS_AT_ONCE {
             match self.owner.put(key, stored) {
                 Ok(outcome) => {
@@ -355,6 +382,21 @@ impl TableWriter {
         }
         count(&self.counts.refused_full);
         Err(Refused::Status(full(self.limit_bytes)))
+    }
+
+    /// Tells the log that the key is as it was, though it was told of a change.
+    fn take_back(&mut self, key: &[u8]) {
+        let Some(mut log) = self.log.take() else { return };
+        let (mut stored, still) = (Vec::new(), self.head(key).ok().flatten());
+        let read = still.map(|(_, envelope, value_bytes)| {
+            (envelope, self.owner.get_part(key, ENVELOPE_BYTES as u64, value_bytes, &mut stored).is_ok())
+        });
+        log.take_back(
+            key,
+            read.filter(|(_, is_read)| *is_read)
+                .map(|(envelope, _)| (&stored[..], envelope.stamp, envelope.expires_ns)),
+        );
+        self.log = Some(log);
     }
 
     /// Evicts until so many bytes more are within the bound.

@@ -39,6 +39,8 @@ pub(super) struct TaskCore {
 /// The state that changes.
 pub(super) struct TaskState {
     opened: Option<Arc<OpenReply>>,
+    /// The last change that is on disk, as far as this client knows; `None`: readers need not know.
+    durable: Option<u64>,
     pub(super) reader: Option<Arc<TaskReader>>,
     clock: Option<ClockReading>,
     pub(super) report: ReadReport,
@@ -59,6 +61,7 @@ impl TaskCore {
         let channel = Channel::lazy(address, options.rpc.clone())?;
         let state = TaskState {
             opened: None,
+            durable: None,
             reader: None,
             clock: None,
             report: ReadReport::new(),
@@ -79,6 +82,17 @@ impl TaskCore {
     /// The moment by which an operation that begins now has to end.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.options.timeout
+    }
+
+    pub(super) fn durable(&self) -> Option<u64> {
+        self.state.lock().durable
+    }
+
+    /// Learns that a change is on disk: the server has told it.
+    pub(super) fn learn_durable(&self, number: u64) {
+        if let Some(durable) = &mut self.state.lock().durable {
+            *durable = number.max(*durable);
+        }
     }
 
     pub(super) fn clock(&self) -> Option<ClockReading> {
@@ -114,6 +128,7 @@ impl TaskCore {
                 Ok((opened, clock)) => {
                     let (mut state, opened) = (self.state.lock(), Arc::new(opened));
                     // Another server may have another clock.
+                    state.durable = opened.durable;
                     (state.opened, state.clock) = (Some(Arc::clone(&opened)), Some(clock));
                     return Ok(opened);
                 }

@@ -22,7 +22,7 @@ const TOGETHER: usize = 1024;
 enum TaskAnswer {
     Value(KvValue),
     Absent,
-    /// It may have expired.
+    /// It may have expired, or may not be on disk yet, though the server promises that what is seen is there.
     Doubtful,
     /// The table has a value without an envelope.
     Broken,
@@ -66,8 +66,8 @@ impl AsyncKvTable {
                     self.core.reader(failed.as_ref(), until).await?
                 }
             };
-            let clock = self.core.clock();
-            let found = match reader.get(key, |found| answer_of(clock, found)).await {
+            let (clock, durable) = (self.core.clock(), self.core.durable());
+            let found = match reader.get(key, |found| answer_of(clock, durable, found)).await {
                 Ok(TaskAnswer::Doubtful) => self.ask(key).await?,
                 Ok(TaskAnswer::Value(value)) => Some(value),
                 Ok(TaskAnswer::Absent) => None,
@@ -127,7 +127,9 @@ impl AsyncKvTable {
             other => other?,
         };
         let answered_ns = now_ns();
-        let (GetReply { server_ns, found }, bytes) = decode(&reply)?;
+        let (GetReply { server_ns, durable, found }, bytes) = decode(&reply)?;
+        // The server has waited for the disk with its answer.
+        self.core.learn_durable(found.map_or(durable, |found| found.version.stamp().max(durable)));
         self.core.learn(ClockReading { asked_ns, server_ns, answered_ns });
         Ok(found.map(|found| (found, bytes.to_vec())))
     }
@@ -146,9 +148,16 @@ impl AsyncKvTable {
     }
 }
 
-fn answer_of(clock: Option<ClockReading>, found: Option<FoundObject<'_>>) -> TaskAnswer {
-    let Some(found) = found else { return TaskAnswer::Absent };
+/// `durable`: the last change that is on disk, if readers have to know.
+fn answer_of(clock: Option<ClockReading>, durable: Option<u64>, found: Option<FoundObject<'_>>) -> TaskAnswer {
+    let Some(found) = found else {
+        // A key may be absent by a change that is not on disk yet.
+        return if durable.is_some() { TaskAnswer::Doubtful } else { TaskAnswer::Absent };
+    };
     let Some((envelope, value)) = Envelope::split(found.value) else { return TaskAnswer::Broken };
+    if durable.is_some_and(|durable| envelope.stamp > durable) {
+        return TaskAnswer::Doubtful;
+    }
     match judge(clock, envelope) {
         ExpiryVerdict::Live => {
             let version = KvVersion::new(envelope.stamp, found.header);

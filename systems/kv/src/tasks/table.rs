@@ -134,7 +134,10 @@ impl AsyncKvTable {
                 self.core.call(PUT, Repeat::IfNotExecuted, until, request).await?
             };
             match reply {
-                PutReply::Stored { version, .. } => return Ok(version),
+                PutReply::Stored { version, .. } => {
+                    self.core.learn_durable(version.stamp());
+                    return Ok(version);
+                }
                 PutReply::Conflict(present) => return Err(KvError::Conflict(present)),
                 PutReply::Later => self.later(until).await?,
             }

@@ -1,10 +1,11 @@
 //! Processes of a test: a server with tables, and clients in the test itself.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::path::PathBuf;
 use std::process::Child;
 use std::time::Duration;
 
-use longarm_kv::{GetWay, KvLayout, KvOptions, KvServer, KvTable, TableOptions, TableSecret, WhenFull};
+use longarm_kv::{DataOptions, GetWay, KvLayout, KvOptions, KvServer, KvTable, TableOptions, TableSecret, WhenFull};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 /// Patience: other programs share the machine.
@@ -23,7 +24,10 @@ pub(crate) fn with_hub(test: &str, body: impl FnOnce()) {
             set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
             match role.strip_prefix("client ") {
                 Some(number) => crate::client(number.parse().unwrap()),
-                None => serve(),
+                None => match role.strip_prefix("data ") {
+                    Some(rule) => serve_from_disk(rule),
+                    None => serve(),
+                },
             }
         }
     }
@@ -45,6 +49,23 @@ fn serve() {
         .bind(ADDRESS)
         .unwrap();
     server.wait();
+}
+
+/// The directory of a server that keeps its tables on disk.
+pub(crate) fn data_directory() -> PathBuf {
+    PathBuf::from(std::env::var_os("LONGARM_RUNTIME_DIR").unwrap()).join("data")
+}
+
+/// A server whose tables are on disk.
+fn serve_from_disk(rule: &str) {
+    // Small files, so that snapshots happen all the time.
+    let (snapshot_bytes, segment_bytes) = (64 << 10, 16 << 10);
+    let fsync = rule.parse().unwrap();
+    let data = DataOptions { fsync, snapshot_bytes, segment_bytes, ..DataOptions::new(data_directory()) };
+    let options = TableOptions { max_bytes: 16 << 20, keys: 64, ..TableOptions::default() };
+    let small = TableOptions { max_bytes: 1 << 20, ..options.clone() };
+    let server = KvServer::builder().table("cluster", options).table("small", small).data(data).bind(ADDRESS);
+    server.unwrap().wait();
 }
 
 /// A process of the test. Dropping it kills it.

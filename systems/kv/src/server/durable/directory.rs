@@ -1,0 +1,165 @@
+//! A directory with the log and the snapshots of a server's tables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use journal::{Disk, FsDisk, FsyncRule, Journal, JournalError, JournalOptions, SealedReader};
+
+use crate::server::durable::record::{delete_head, table_head};
+use crate::server::durable::restore::TableRestorer;
+use crate::server::durable::snapshots::SnapshotThread;
+use crate::server::durable::table_log::TableLog;
+use crate::server::durable::{DataError, DataFigures, DataOptions};
+use crate::server::served::ServedTable;
+
+const SNAPSHOT: &str = "snapshot-";
+
+/// The name of the snapshot with all changes up to this number.
+pub(crate) fn snapshot_name(number: u64) -> String {
+    format!("{SNAPSHOT}{number:020}")
+}
+
+/// Snapshots of a directory, by number; and files that a crash left half written.
+fn snapshots(disk: &dyn Disk) -> Result<(Vec<u64>, Vec<String>), JournalError> {
+    let names = disk.list().map_err(|why| JournalError::Io { file: "directory".into(), why: Arc::new(why) })?;
+    let digits = names.iter().filter_map(|name| name.strip_prefix(SNAPSHOT));
+    let mut whole: Vec<u64> = digits.filter_map(|digits| digits.parse().ok()).collect();
+    whole.sort_unstable();
+    Ok((whole, names.into_iter().filter(|name| name.ends_with(".tmp")).collect()))
+}
+
+/// Removes all snapshots but the one with this number, and files that are half written.
+pub(crate) fn tidy(disk: &dyn Disk, keep: u64) -> Result<(), JournalError> {
+    let (whole, torn) = snapshots(disk)?;
+    let old = whole.into_iter().filter(|number| *number != keep).map(snapshot_name);
+    for name in old.chain(torn) {
+        disk.remove(&name).map_err(|why| JournalError::Io { file: name, why: Arc::new(why) })?;
+    }
+    disk.sync_directory().map_err(|why| JournalError::Io { file: "directory".into(), why: Arc::new(why) })
+}
+
+/// Counts of the snapshot thread.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotCounts {
+    pub(crate) done: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) unix_s: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+}
+
+/// A directory that a server uses.
+pub(crate) struct DataDirectory {
+    pub(crate) journal: Arc<Journal>,
+    counts: Arc<SnapshotCounts>,
+    /// Ends first.
+    snapshots: Option<SnapshotThread>,
+}
+
+impl DataDirectory {
+    /// Fills the tables, which are empty, with what is on disk, and lets them log their changes from now on.
+    pub(crate) fn open(
+        options: &DataOptions,
+        disk: Option<Arc<dyn Disk>>,
+        tables: &[Arc<ServedTable>],
+    ) -> Result<DataDirectory, DataError> {
+        let disk = match disk {
+            Some(disk) => disk,
+            None => Arc::new(FsDisk::open(&options.path)?),
+        };
+        let mut restorer = TableRestorer::new(tables);
+        let (whole, _) = snapshots(&*disk)?;
+        let snapshot = whole.last().copied();
+        if let Some(number) = snapshot {
+            restore_snapshot(&*disk, number, &mut restorer)?;
+        }
+        let (from, until) = restorer.bounds;
+        let journal_options =
+            JournalOptions { fsync: options.fsync, segment_bytes: options.segment_bytes, ..JournalOptions::default() };
+        let mut refused = None;
+        let opened = Journal::open(Arc::clone(&disk), from, journal_options, &mut |number, bytes| {
+            restorer.apply(number, bytes).map_err(|error| stop(error, &mut refused))
+        });
+        let journal = Arc::new(match (opened, refused) {
+            (_, Some(error)) => return Err(error),
+            (opened, None) => opened?,
+        });
+        if journal.recovered() < until {
+            let (words, last) = ("changes behind the last snapshot are missing", journal.recovered());
+            return Err(DataError::Content(format!("the log ends at record {last}, the snapshot at {until}: {words}")));
+        }
+        tidy(&*disk, snapshot.unwrap_or_default())?;
+        begin_logging(&journal, tables, &restorer)?;
+        let counts = Arc::new(SnapshotCounts::default());
+        let thread = SnapshotThread::start(
+            disk,
+            Arc::clone(&journal),
+            tables.to_vec(),
+            Arc::clone(&counts),
+            options.snapshot_bytes,
+        );
+        Ok(DataDirectory { journal, counts, snapshots: Some(thread?) })
+    }
+
+    /// True if no answer may leave before its change is on disk.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.journal.fsync() == FsyncRule::Always
+    }
+
+    pub(crate) fn figures(&self) -> DataFigures {
+        let (log, counts) = (self.journal.figures(), &self.counts);
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DataFigures {
+            log_records: log.records,
+            log_bytes: log.written_bytes,
+            syncs: log.syncs,
+            refused_full: log.refused_full,
+            failed: log.failed,
+            unsynced: self.journal.appended().saturating_sub(self.journal.durable()).min(log.records),
+            snapshots: of(&counts.done),
+            failed_snapshots: of(&counts.failed),
+            last_snapshot_unix_s: of(&counts.unix_s),
+            snapshot_bytes: of(&counts.bytes),
+        }
+    }
+
+    /// Writes a snapshot now, and waits for it.
+    pub(crate) fn snapshot(&self) -> Result<(), DataError> {
+        self.snapshots.as_ref().map_or(Ok(()), SnapshotThread::snapshot)
+    }
+}
+
+fn restore_snapshot(disk: &dyn Disk, number: u64, restorer: &mut TableRestorer<'_>) -> Result<(), DataError> {
+    let name = snapshot_name(number);
+    let file = disk.open(&name).map_err(|why| JournalError::Io { file: name.clone(), why: Arc::new(why) })?;
+    let mut refused = None;
+    let read = SealedReader::new(file, &name)?
+        .read(&mut |bytes| restorer.apply(0, bytes).map_err(|error| stop(error, &mut refused)));
+    match (read, refused) {
+        (_, Some(error)) => Err(error),
+        (read, None) => Ok(read?),
+    }
+}
+
+/// Keeps the reason, and ends the reading of a file.
+fn stop(error: DataError, kept: &mut Option<DataError>) -> JournalError {
+    let words = error.to_string();
+    *kept = Some(error);
+    JournalError::Failed(words)
+}
+
+/// From now on each change of the tables goes to the log.
+fn begin_logging(
+    journal: &Arc<Journal>,
+    tables: &[Arc<ServedTable>],
+    restorer: &TableRestorer<'_>,
+) -> Result<(), DataError> {
+    for (number, table) in tables.iter().enumerate() {
+        let id = u16::try_from(number).map_err(|_| DataError::Content("there are too many tables for a log".into()))?;
+        journal.append(&[&table_head(id), table.name.as_bytes()])?;
+        for key in restorer.evicted(number) {
+            journal.append_always(&[&delete_head(id), &key])?;
+        }
+        table.writer.lock().begin_logging(Box::new(TableLog { journal: Arc::clone(journal), id }));
+    }
+    Ok(journal.wait(journal.appended())?)
+}

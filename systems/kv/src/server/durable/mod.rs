@@ -1,0 +1,26 @@
+//! Tables on disk: a log of all changes, and snapshots.
+//!
+//! ```text
+//!  directory   opening a directory: restore, log, snapshots
+//!  snapshots   the thread that writes them
+//!  restore     from records to tables
+//!  replies     answers that wait for the disk
+//!  writer      what restoring and snapshots need of a table's writer
+//!  table_log   the changes of one table on their way to the log
+//!  record, wall, options   the words of all
+//! ```
+
+mod directory;
+mod options;
+mod record;
+mod replies;
+mod restore;
+mod snapshots;
+mod table_log;
+mod wall;
+mod writer;
+
+pub use options::{DataError, DataFigures, DataOptions};
+
+pub(crate) use directory::DataDirectory;
+pub(crate) use replies::{deferred, executor, wait_for_disk};

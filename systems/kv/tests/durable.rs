@@ -1,0 +1,384 @@
+//! Servers whose tables are on disk, killed at random moments: nothing that was acknowledged is lost, and nothing else appears.
+
+#[path = "support/history.rs"]
+mod history;
+mod support;
+
+use std::io::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use history::{KeyOp, Recorded, is_linearizable};
+use journal::{Disk, DiskFault, DiskFile, SimDisk};
+use longarm_kv::{
+    DataOptions, FsyncRule, GetWay, KvError, KvOptions, KvServer, KvTable, PutExpiry, PutIf, TableOptions, TimeToLive,
+};
+use support::{KvProcess, get, open, options, with_hub};
+
+/// Kills of one run; `LONGARM_KILLS` has another number.
+const KILLS: u64 = 100;
+const KEYS: usize = 5;
+const CLIENTS: u64 = 3;
+
+pub(crate) fn client(_: u32) {
+    unreachable!("clients are threads of the test");
+}
+
+/// Orders the moments of all threads.
+static CLOCK: AtomicU64 = AtomicU64::new(1);
+
+fn moment() -> u64 {
+    CLOCK.fetch_add(1, Ordering::SeqCst)
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key {number}").into_bytes()
+}
+
+fn bytes_of(value: u64) -> Vec<u8> {
+    value.to_le_bytes().repeat(1 + value as usize % 40)
+}
+
+fn value_of(bytes: &[u8]) -> u64 {
+    let value = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    assert!(bytes == bytes_of(value), "a torn value");
+    value
+}
+
+/// Operates until the server is gone. Returns what it did, by key.
+fn operate(number: u64, way: GetWay, until: Instant) -> Vec<(usize, Recorded)> {
+    let mut done = Vec::new();
+    let wanted = KvOptions { timeout: Duration::from_millis(300), ..options(way) };
+    let Ok(mut table) = KvTable::open(support::ADDRESS, "cluster", wanted) else { return done };
+    let mut random = fastrand::Rng::new();
+    while Instant::now() < until {
+        let (at, begin) = (random.usize(..KEYS), moment());
+        let (op, failed) = attempt(&mut table, at, random.u8(..8), begin * CLIENTS + number);
+        match failed {
+            None => done.push((at, Recorded { op, begin, end: Some(moment()) })),
+            Some(error) => {
+                let did_nothing = matches!(&error, KvError::Server(status) if status.can_repeat());
+                if !did_nothing && !matches!(op, KeyOp::Get(_)) {
+                    done.push((at, Recorded { op, begin, end: None }));
+                }
+            }
+        }
+    }
+    done
+}
+
+fn attempt(table: &mut KvTable, at: usize, kind: u8, value: u64) -> (KeyOp, Option<KvError>) {
+    let (key, bytes) = (key(at), bytes_of(value));
+    match kind {
+        0 => match table.delete(&key) {
+            Ok(was_there) => (KeyOp::Delete(was_there), None),
+            Err(error) => (KeyOp::Delete(true), Some(error)),
+        },
+        1 => match table.insert(&key, &bytes) {
+            Ok(_) => (KeyOp::Insert(value, true), None),
+            Err(KvError::Conflict(Some(_))) => (KeyOp::Insert(value, false), None),
+            Err(error) => (KeyOp::Insert(value, true), Some(error)),
+        },
+        2..=4 => (KeyOp::Put(value), table.put(&key, &bytes).err()),
+        _ => match table.get(&key) {
+            Ok(found) => (KeyOp::Get(found.map(|found| value_of(&found.bytes))), None),
+            Err(error) => (KeyOp::Get(None), Some(error)),
+        },
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_kills() {
+    with_hub("nothing_acknowledged_is_lost_by_kills", || {
+        let kills = std::env::var("LONGARM_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+        let (mut operations, mut unknown) = (0, 0);
+        let mut state = vec![None; KEYS];
+        for round in 0..kills {
+            let server = KvProcess::start("data always");
+            let mut table = open("cluster", options(GetWay::Rpc));
+            // The first reads of this life end the history of the one before.
+            let mut histories: Vec<Vec<Recorded>> = state.iter().map(begins_with).collect();
+            let until = Instant::now() + Duration::from_millis(fastrand::u64(5..60));
+            let done: Vec<(usize, Recorded)> = std::thread::scope(|scope| {
+                let ways = [GetWay::Rpc, GetWay::OneSided];
+                let clients: Vec<_> = (0..CLIENTS)
+                    .map(|number| {
+                        scope
+                            .spawn(move || operate(number, ways[number as usize % 2], until + Duration::from_millis(5)))
+                    })
+                    .collect();
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                server.kill();
+                clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+            });
+            operations += done.len();
+            unknown += done.iter().filter(|(_, one)| one.end.is_none()).count();
+            done.into_iter().for_each(|(key, one)| histories[key].push(one));
+            let server = KvProcess::start("data always");
+            drop(table);
+            table = open("cluster", options(GetWay::Rpc));
+            for (number, history) in histories.iter_mut().enumerate() {
+                let found = get(&mut table, &key(number)).map(|bytes| value_of(&bytes));
+                let begin = moment();
+                history.push(Recorded { op: KeyOp::Get(found), begin, end: Some(moment()) });
+                state[number] = found;
+                assert!(is_linearizable(history), "round {round}, key {number}: {history:#?}");
+            }
+            server.kill();
+        }
+        println!("{kills} kills, {operations} operations, {unknown} of unknown outcome");
+        assert!(operations > 10 * kills as usize && unknown > 0);
+    });
+}
+
+/// A history of a key with this value.
+fn begins_with(value: &Option<u64>) -> Vec<Recorded> {
+    let begin = moment();
+    value.map(|value| Recorded { op: KeyOp::Put(value), begin, end: Some(moment()) }).into_iter().collect()
+}
+
+/// A disk whose syncs wait while the gate is closed.
+#[derive(Clone, Default)]
+struct GatedDisk {
+    disk: SimDisk,
+    is_closed: Arc<AtomicBool>,
+}
+
+struct GatedFile(Box<dyn DiskFile>, Arc<AtomicBool>);
+
+impl GatedDisk {
+    fn gated(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        Box::new(GatedFile(file, Arc::clone(&self.is_closed)))
+    }
+
+    fn close(&self, is_closed: bool) {
+        self.is_closed.store(is_closed, Ordering::SeqCst);
+    }
+}
+
+impl Disk for GatedDisk {
+    fn list(&self) -> Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>> {
+        Ok(self.gated(self.disk.create(name)?))
+    }
+    fn open(&self, name: &str) -> Result<Box<dyn DiskFile>> {
+        Ok(self.gated(self.disk.open(name)?))
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        self.disk.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn sync_directory(&self) -> Result<()> {
+        self.disk.sync_directory()
+    }
+}
+
+impl DiskFile for GatedFile {
+    fn len_bytes(&self) -> Result<u64> {
+        self.0.len_bytes()
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.0.read_at(offset, out)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_at(offset, bytes)
+    }
+    fn set_len(&self, len_bytes: u64) -> Result<()> {
+        self.0.set_len(len_bytes)
+    }
+    fn allocate(&self, len_bytes: u64) -> Result<()> {
+        self.0.allocate(len_bytes)
+    }
+    fn sync(&self) -> Result<()> {
+        while self.1.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.0.sync()
+    }
+}
+
+fn server_on(disk: Arc<dyn Disk>) -> KvServer {
+    let data = DataOptions { fsync: FsyncRule::Always, segment_bytes: 64 << 10, ..DataOptions::new("simulated") };
+    let table = TableOptions { max_bytes: 16 << 20, ..TableOptions::default() };
+    KvServer::builder().table("cluster", table).data(data).disk(disk).bind(support::ADDRESS).unwrap()
+}
+
+#[test]
+fn nobody_sees_a_change_that_may_still_be_lost() {
+    with_hub("nobody_sees_a_change_that_may_still_be_lost", || {
+        let disk = GatedDisk::default();
+        let server = server_on(Arc::new(disk.clone()));
+        let mut writer = open("cluster", options(GetWay::Rpc));
+        for (key, value) in [(b"changed", b"1"), (b"deleted", b"1"), (b"at rest", b"1")] {
+            writer.put(key, value).unwrap();
+        }
+        for way in GetWay::ALL {
+            let impatient = KvOptions { timeout: Duration::from_millis(200), ..options(way) };
+            let mut reader = open("cluster", impatient);
+            let before = get(&mut reader, b"changed");
+            assert_eq!(get(&mut reader, b"deleted"), Some(b"1".to_vec()));
+            disk.close(true);
+            let changes: Vec<_> = [0, 1]
+                .map(|kind| {
+                    let mut writer = open("cluster", options(GetWay::Rpc));
+                    std::thread::spawn(move || match kind {
+                        0 => drop(writer.put(b"changed", format!("{way:?}").as_bytes()).unwrap()),
+                        _ => drop(writer.delete(b"deleted").unwrap()),
+                    })
+                })
+                .into();
+            // The table has both changes when the server's figures tell them; requests for figures do not wait.
+            testkit::wait_until("the changes are in memory", || {
+                server.data_figures().is_some_and(|figures| figures.unsynced >= 2)
+            });
+            for key in [b"changed", b"deleted"] {
+                let seen = reader.get(key);
+                assert!(matches!(seen, Err(KvError::Server(_))), "{way:?}: {seen:?} instead of {before:?}");
+            }
+            if way == GetWay::OneSided {
+                assert_eq!(get(&mut reader, b"at rest"), Some(b"1".to_vec()), "others can be read");
+            }
+            disk.close(false);
+            changes.into_iter().for_each(|change| change.join().unwrap());
+            assert_eq!(get(&mut reader, b"changed"), Some(format!("{way:?}").into_bytes()));
+            assert_eq!(get(&mut reader, b"deleted"), None);
+            writer.put(b"deleted", b"1").unwrap();
+        }
+    });
+}
+
+#[test]
+fn failures_of_the_disk_are_told_and_reads_go_on() {
+    with_hub("failures_of_the_disk_are_told_and_reads_go_on", || {
+        let disk = SimDisk::new();
+        let server = server_on(Arc::new(disk.clone()));
+        let mut table = open("cluster", options(GetWay::OneSided));
+        let mut impatient = open("cluster", KvOptions { timeout: Duration::from_millis(500), ..options(GetWay::Rpc) });
+        table.put(b"first", b"1").unwrap();
+        disk.set_fault(DiskFault { room_bytes: Some(200_000), ..DiskFault::default() });
+        let refused = testkit::wait_for("the disk is full", || impatient.put(b"more", &[7; 30_000]).err());
+        // The one that found out is not acknowledged, and those behind it are refused.
+        assert!(matches!(refused, KvError::Server(_) | KvError::Full(_)), "{refused}");
+        let refused = impatient.put(b"more", b"2").unwrap_err();
+        assert!(matches!(&refused, KvError::Full(why) if why.contains("disk is full")), "{refused}");
+        assert!(matches!(impatient.delete(b"first"), Err(KvError::Full(_))));
+        assert!(server.data_figures().unwrap().refused_full >= 2);
+        assert_eq!(get(&mut table, b"first"), Some(b"1".to_vec()));
+        disk.set_fault(DiskFault::default());
+        testkit::wait_until("there is room", || table.put(b"second", b"2").is_ok());
+        // A sync fails: the change is of unknown outcome, and there are no others until a restart.
+        disk.set_fault(DiskFault { failing_sync: Some(0), ..DiskFault::default() });
+        let lost = table.put(b"lost", b"3").unwrap_err();
+        assert!(matches!(&lost, KvError::Server(status) if !status.can_repeat()), "{lost}");
+        let refused = table.put(b"lost", b"4").unwrap_err();
+        assert!(
+            matches!(&refused, KvError::Server(status) if status.message().contains("the log has failed")),
+            "{refused}"
+        );
+        assert!(table.get(b"lost").is_err(), "nobody may see it");
+        assert_eq!(get(&mut table, b"second"), Some(b"2".to_vec()));
+        assert_eq!(server.data_figures().unwrap().failed, 1);
+        drop((table, impatient, server));
+        let _server = server_on(Arc::new(disk));
+        let mut table = open("cluster", options(GetWay::OneSided));
+        assert_eq!((get(&mut table, b"second"), get(&mut table, b"lost")), (Some(b"2".to_vec()), None));
+    });
+}
+
+/// All keys and values of a table, in the order of keys.
+fn all(table: &mut KvTable) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (mut keys, mut cursor) = (Vec::new(), 0);
+    loop {
+        let (some, next) = table.scan(cursor, 1000, b"").unwrap();
+        keys.extend(some);
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    keys.sort();
+    keys.into_iter()
+        .map(|key| {
+            let value = get(table, &key).unwrap();
+            (key, value)
+        })
+        .collect()
+}
+
+#[test]
+fn everything_comes_back_after_restarts() {
+    with_hub("everything_comes_back_after_restarts", || {
+        let (mut versions, mut model) = (Vec::new(), std::collections::BTreeMap::new());
+        for life in 0..4_u64 {
+            let server = KvProcess::start("data always");
+            let mut table = open("cluster", options(GetWay::OneSided));
+            let found = all(&mut table);
+            assert_eq!(found, model.clone().into_iter().collect::<Vec<_>>(), "life {life}");
+            for number in 0..300_u64 {
+                let (key, value) =
+                    (format!("{}", (number * 7 + life) % 400).into_bytes(), bytes_of(number + life * 1000));
+                versions.push(table.put(&key, &value).unwrap());
+                model.insert(key, value);
+                if number % 5 == 0 {
+                    let gone = format!("{}", number % 400).into_bytes();
+                    assert_eq!(table.delete(&gone).unwrap(), model.remove(&gone).is_some());
+                }
+            }
+            // Longer than one message, and longer than a file of the log.
+            let long = vec![life as u8; 5 << 20];
+            table.put(b"long", &long).unwrap();
+            model.insert(b"long".to_vec(), long);
+            table.add(b"counter", 5).unwrap();
+            model.insert(b"counter".to_vec(), (5 * (life + 1)).to_string().into_bytes());
+            server.kill();
+        }
+        let count = versions.len();
+        versions.sort_by_key(ToString::to_string);
+        versions.dedup();
+        assert_eq!(versions.len(), count, "no version comes again");
+    });
+}
+
+#[test]
+fn expiries_and_evictions_outlive_a_restart() {
+    with_hub("expiries_and_evictions_outlive_a_restart", || {
+        let server = KvProcess::start("data always");
+        let mut table = open("cluster", options(GetWay::Rpc));
+        let after = |time| PutExpiry::AfterNs(Duration::as_nanos(&time) as u64);
+        table.put_with(b"short", b"1", PutIf::Always, after(Duration::from_millis(300))).unwrap();
+        table.put_with(b"long", b"2", PutIf::Always, after(Duration::from_secs(3600))).unwrap();
+        table.put(b"forever", b"3").unwrap();
+        let mut small = open("small", options(GetWay::Rpc));
+        for number in 0..3000_u32 {
+            small.put(&number.to_le_bytes(), &[1; 1000]).unwrap();
+        }
+        let before = all(&mut small);
+        assert!(before.len() < 1000, "{} keys", before.len());
+        server.kill();
+        std::thread::sleep(Duration::from_millis(300));
+        let _server = KvProcess::start("data always");
+        let mut table = open("cluster", options(GetWay::Rpc));
+        assert_eq!(get(&mut table, b"short"), None);
+        assert_eq!(get(&mut table, b"forever"), Some(b"3".to_vec()));
+        match table.time_to_live(b"long").unwrap() {
+            Some(TimeToLive::Left(left)) => {
+                assert!(left < Duration::from_secs(3600) && left > Duration::from_secs(3000))
+            }
+            other => panic!("{other:?}"),
+        }
+        let mut small = open("small", options(GetWay::Rpc));
+        let after = all(&mut small);
+        // Keys that were evicted stay away. A few more may have made way.
+        assert!(
+            after.iter().all(|one| before.contains(one)) && after.len() * 10 > before.len() * 9,
+            "{} of {}",
+            after.len(),
+            before.len()
+        );
+    });
+}
