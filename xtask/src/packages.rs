@@ -3,7 +3,7 @@
 use crate::run::{exists, run, run_with};
 
 /// A program or a file, and the package that contains it.
-const NEEDED: [(&str, &str); 28] = [
+const NEEDED: [(&str, &str); 29] = [
     ("tshark", "tshark"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -19,6 +19,7 @@ const NEEDED: [(&str, &str); 28] = [
     ("iperf3", "iperf3"),
     ("curl", "curl"),
     ("redis-server", "redis-server"),
+    ("etcd", "etcd-server"),
     ("openssl", "openssl"),
     ("mpirun", "openmpi-bin"),
     ("mpicc", "libopenmpi-dev"),

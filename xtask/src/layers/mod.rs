@@ -82,6 +82,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-remote", &["longarm"]),
     ("longarm-journal", &[]),
     ("longarm-kv", &["longarm", "longarm-rpc", "longarm-remote", "longarm-journal"]),
+    ("longarm-cluster", &["longarm-rpc"]),
     ("longarm-rpc-build", &[]),
     ("longarm-rpc-examples", &["longarm-rpc", "longarm-rpc-build"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),

@@ -1,0 +1,61 @@
+//! Which members have been silent for so long that none of their terms can last.
+
+use std::collections::BTreeMap;
+
+use crate::config::{ClusterConfig, MemberId};
+use crate::coordinator::{ClusterPicture, Revision};
+use crate::term::{LONGEST_TERM, SHORTEST_TERM, over_ns};
+
+/// The last beat of a member as this process saw it.
+#[derive(Clone, Copy, Debug)]
+struct SeenBeat {
+    revision: Revision,
+    term_ns: u64,
+    /// When this process saw it first.
+    seen_ns: u64,
+}
+
+/// The beats of other members that this process saw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BeatWatch {
+    seen: BTreeMap<MemberId, SeenBeat>,
+    looked_ns: Option<u64>,
+}
+
+impl BeatWatch {
+    /// Takes a picture that was there at `now_ns`. After a gap of more than `longest_gap_ns` the others get their whole time
+    /// again: it was perhaps the coordinator that was away.
+    pub(crate) fn look(&mut self, picture: &ClusterPicture, now_ns: u64, longest_gap_ns: u64) {
+        let had_gap = self.looked_ns.is_none_or(|before| now_ns.saturating_sub(before) > longest_gap_ns);
+        self.looked_ns = Some(now_ns);
+        let members = picture.config.iter().flat_map(|(config, _)| members_of(config));
+        let beats =
+            picture.beats.iter().map(|(beat, revision)| (beat.member.id.clone(), *revision, term_of(beat.term_ns)));
+        // A member without a beat: somebody has deleted it. Nobody knows its term.
+        let missing = members.filter(|id| picture.last_beat(id) == 0).map(|id| (id, 0, LONGEST_TERM.as_nanos() as u64));
+        let now: Vec<_> = beats.chain(missing).collect();
+        self.seen.retain(|id, _| now.iter().any(|(other, ..)| other == id));
+        for (id, revision, term_ns) in now {
+            let fresh = SeenBeat { revision, term_ns, seen_ns: now_ns };
+            let seen = self.seen.entry(id).or_insert(fresh);
+            if had_gap || seen.revision != revision {
+                *seen = fresh;
+            }
+        }
+    }
+
+    /// The revision of a member's last beat, if no term of it can last.
+    pub(crate) fn silent(&self, id: &MemberId, now_ns: u64) -> Option<Revision> {
+        let seen = self.seen.get(id)?;
+        (now_ns >= over_ns(seen.seen_ns, seen.term_ns)).then_some(seen.revision)
+    }
+}
+
+fn members_of(config: &ClusterConfig) -> impl Iterator<Item = MemberId> {
+    config.members.iter().map(|member| member.id.clone())
+}
+
+/// A member that tells a term that is too long would never be deposed.
+fn term_of(told_ns: u64) -> u64 {
+    told_ns.clamp(SHORTEST_TERM.as_nanos() as u64, LONGEST_TERM.as_nanos() as u64)
+}
