@@ -6,6 +6,7 @@ mod examples;
 mod fuzz;
 mod interop;
 mod kv;
+mod kv_wheel;
 mod layers;
 mod package;
 mod packages;
@@ -25,6 +26,8 @@ cargo xtask COMMAND
                   then format, layers, lints, tests, documentation, Linux as a peer where that can run
   test --quick    the same without documentation, the long simulation and the peer
   packages        only installs the Debian packages
+  python [...]    builds the Python wheel of the key-value client and runs its pytest (part of `cargo xtask test`),
+                  with pytest's arguments; --time: measures it beside redis-py
   programs        runs programs of Debian's packages; part of `cargo xtask test`
                   --heavy: those that take long to install, Ceph, NIXL, Mooncake; in no other command
   package [...]   writes a Debian package, a tarball, a Python wheel and a container's recipe to target/packages;
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         ["test"] => test::all(),
         ["test", "--quick"] => test::quick(),
         ["packages"] => packages::install(),
+        ["python", ref rest @ ..] => kv_wheel::try_wheel(rest),
         ["programs"] => programs::light(),
         ["programs", "--heavy"] => programs::heavy(),
         ["package", ref rest @ ..] => package::package(rest),

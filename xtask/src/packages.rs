@@ -71,6 +71,12 @@ pub(crate) fn install_packaging() -> Result<(), String> {
     install_of(&PACKAGING)
 }
 
+/// Makes sure that Python can make environments.
+pub(crate) fn install_venv() -> Result<(), String> {
+    let python = std::process::Command::new("python3").args(["-c", "import venv, ensurepip"]).status();
+    if python.is_ok_and(|status| status.success()) { Ok(()) } else { apt_install(&["python3-venv"]) }
+}
+
 /// The same for trying packages on a clean system.
 pub(crate) fn install_trials() -> Result<(), String> {
     install_of(&TRIALS)

@@ -1,12 +1,13 @@
 //! All checks of CI, in the order in which they fail fastest.
 
 use crate::run::{run, run_with};
-use crate::{examples, interop, layers, packages, prose};
+use crate::{examples, interop, kv_wheel, layers, packages, prose};
 
 /// Runs all checks.
 pub(crate) fn all() -> Result<(), String> {
     before_tests()?;
     tests()?;
+    kv_wheel::try_wheel(&[])?;
     documentation()?;
     interop::interop(&["--short"])?;
     println!("\nAll checks passed.");

@@ -115,6 +115,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-udp",
         ],
     ),
+    ("longarm-kv-python", &["longarm-rpc", "longarm-kv"]),
     ("longarm-interop", &["longarm-wire"]),
     ("longarm-testkit", &[]),
     ("xtask", &[]),

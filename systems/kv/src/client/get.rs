@@ -46,34 +46,48 @@ impl KvTable {
     /// # Errors
     /// See [`KvError`].
     pub fn get_into(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<KvVersion>, KvError> {
-        if let Some(known) = self.read_alone(key, value) {
-            self.count(&[key]);
-            return Ok(known);
-        }
-        let mut found = None;
-        self.get_each(&[key], &mut |_, answer| {
-            value.clear();
-            found = answer.map(|(bytes, version)| {
-                value.extend_from_slice(bytes);
-                version
-            });
-        })?;
-        Ok(found)
-    }
-
-    /// GETs one key by READs, if there is a connection and nothing is in the way. This is the short path of most GETs.
-    fn read_alone(&mut self, key: &[u8], value: &mut Vec<u8>) -> Option<Option<KvVersion>> {
-        let mut known = None;
-        let read = self.read_once(&[key], &mut |_, answer| match answer {
-            Answer::Doubtful => {}
-            Answer::Absent => known = Some(None),
-            Answer::Value(bytes, version) => {
+        self.get_with(key, |found| {
+            found.map(|(bytes, version)| {
                 value.clear();
                 value.extend_from_slice(bytes);
-                known = Some(Some(version));
+                version
+            })
+        })
+    }
+
+    /// GETs a key, and returns the result of `take` for its value and version; `take` gets `None` if the key is absent. The value
+    /// is not copied.
+    ///
+    /// # Errors
+    /// See [`KvError`].
+    pub fn get_with<T>(
+        &mut self,
+        key: &[u8],
+        take: impl FnOnce(Option<(&[u8], KvVersion)>) -> T,
+    ) -> Result<T, KvError> {
+        let (mut take, mut taken) = (Some(take), None);
+        let mut tell = |found: Option<(&[u8], KvVersion)>| {
+            if let Some(take) = take.take() {
+                taken = Some(take(found));
             }
+        };
+        // The short path of most GETs: by READs, if there is a connection and nothing is in the way.
+        let _ = self.read_once(&[key], &mut |_, answer| match answer {
+            Answer::Doubtful => {}
+            Answer::Absent => tell(None),
+            Answer::Value(bytes, version) => tell(Some((bytes, version))),
         });
-        known.filter(|_| read.is_ok())
+        if let Some(taken) = taken {
+            self.count(&[key]);
+            return Ok(taken);
+        }
+        self.get_each(&[key], &mut |_, found| {
+            if let Some(take) = take.take() {
+                taken = Some(take(found));
+            }
+        })?;
+        // Without an error the key was told.
+        taken.ok_or(KvError::Changing)
     }
 
     /// GETs keys, several at a time, and calls `each` once for each with its number, in any order.
