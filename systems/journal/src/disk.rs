@@ -61,7 +61,7 @@ pub trait DiskFile: Send {
 #[derive(Debug)]
 pub struct FsDisk {
     path: PathBuf,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl FsDisk {
@@ -78,10 +78,35 @@ impl FsDisk {
         let lock = File::options().create(true).truncate(false).write(true).open(path.join(LOCK));
         let lock = lock.map_err(JournalError::io(&shown))?;
         match lock.try_lock() {
-            Ok(()) => Ok(FsDisk { path: path.into(), _lock: lock }),
+            Ok(()) => Ok(FsDisk { path: path.into(), _lock: Some(lock) }),
             Err(TryLockError::WouldBlock) => Err(JournalError::InUse(shown)),
             Err(TryLockError::Error(error)) => Err(JournalError::io(&shown)(error)),
         }
+    }
+}
+
+impl FsDisk {
+    /// A directory that another process may have, for reading what it writes.
+    pub fn beside(path: &Path) -> FsDisk {
+        FsDisk { path: path.into(), _lock: None }
+    }
+
+    /// A file anywhere, for reading.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn open_file(path: &Path) -> Result<Box<dyn DiskFile>, JournalError> {
+        let file = File::open(path).map_err(JournalError::io(&path.display().to_string()))?;
+        Ok(Box::new(FsFile(file)))
+    }
+
+    /// A new file anywhere.
+    ///
+    /// # Errors
+    /// If the system refuses, or there is a file.
+    pub fn create_new(path: &Path) -> Result<Box<dyn DiskFile>, JournalError> {
+        let file = File::options().create_new(true).read(true).write(true).open(path);
+        Ok(Box::new(FsFile(file.map_err(JournalError::io(&path.display().to_string()))?)))
     }
 }
 

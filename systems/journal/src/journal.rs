@@ -7,13 +7,10 @@ use std::thread::{self, JoinHandle};
 
 use crate::disk::Disk;
 use crate::error::JournalError;
-use crate::recover::{EachRecord, recover};
+use crate::recover::{COUNT_BITS, EachRecord, recover};
 use crate::segment;
 use crate::state::{FsyncRule, JournalFigures, JournalShared};
 use crate::writer::LogWriter;
-
-/// Bits of a number that count records of one opening of the log. The upper ones count openings.
-const COUNT_BITS: u32 = 40;
 
 /// Settings of a log.
 #[derive(Clone, Copy, Debug)]

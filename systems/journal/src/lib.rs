@@ -50,7 +50,7 @@ mod writer;
 pub use disk::{Disk, DiskFile, FsDisk};
 pub use error::JournalError;
 pub use journal::{Journal, JournalOptions};
-pub use recover::{JournalReport, TornTail, check, repair};
+pub use recover::{EachRecord, JournalReport, TornTail, begin, check, read, repair};
 pub use sealed::{SealedReader, SealedWriter};
 #[cfg(feature = "sim")]
 pub use sim::{DiskFault, SimDisk};

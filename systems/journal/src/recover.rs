@@ -9,8 +9,13 @@ use crate::error::JournalError;
 use crate::frame::{self, FRAME_BYTES, RecordFrame};
 use crate::segment::{self, SEGMENT_BYTES, SegmentHead};
 
+/// Bits of a number that count records of one opening of the log. The upper ones count openings.
+pub(crate) const COUNT_BITS: u32 = 40;
+/// Openings that another log may have had.
+const SKIPPED: u64 = 1 << 20;
+
 /// Takes the number of a record and its bytes.
-pub(crate) type EachRecord<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), JournalError>;
+pub type EachRecord<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), JournalError>;
 
 /// An end that was written when the power went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +77,30 @@ pub fn check(disk: &dyn Disk, after: u64) -> Result<JournalReport, JournalError>
     };
     let Recovered { last, records, segments, torn, .. } = recovered;
     Ok(JournalReport { segments, records, last, torn, damage })
+}
+
+/// Reads a log that its owner may be writing, as far as it is whole, and changes nothing. Returns the number of the last record.
+///
+/// # Errors
+/// If the system refuses, records are damaged, or `each` has an error. The owner may have removed a file meanwhile, or may be in the
+/// middle of a write, so the caller tries again.
+pub fn read(disk: &dyn Disk, after: u64, each: EachRecord<'_>) -> Result<u64, JournalError> {
+    let mut recovered = Recovered::default();
+    walk(disk, after, each, &mut recovered)?;
+    Ok(recovered.last)
+}
+
+/// Makes an empty log that follows a record with this number. Records get much higher numbers, so that none comes again that
+/// another log may have given after that record.
+///
+/// # Errors
+/// If the system refuses.
+pub fn begin(disk: &dyn Disk, after: u64) -> Result<(), JournalError> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|error| JournalError::io("log")(std::io::Error::other(error)))?;
+    let skipped = u64::from_le_bytes(random) % SKIPPED + 1;
+    let first = ((after >> COUNT_BITS) + skipped) << COUNT_BITS;
+    segment::create(disk, first, after, SEGMENT_BYTES as u64).map(drop)
 }
 
 /// Cuts the log at its first damage. Files behind it get names that begin with `lost-`. The caller has explained the loss to

@@ -46,7 +46,7 @@ pub use proof::{ShortSecret, TableSecret};
 pub use protocol::{PutExpiry, PutIf, TableClient};
 pub use remote::{KeyRange, serve_memory};
 pub use server::{
-    DataError, DataFigures, DataOptions, KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures,
-    TableOptions, UnknownLayout, WhenFull,
+    DataError, DataFigures, DataOptions, DataReport, KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures,
+    TableOptions, UnknownLayout, WhenFull, backup_data, check_data, repair_data, restore_data,
 };
 pub use tasks::AsyncKvTable;

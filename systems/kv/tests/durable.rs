@@ -5,6 +5,7 @@ mod history;
 mod support;
 
 use std::io::Result;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,8 +14,9 @@ use history::{KeyOp, Recorded, is_linearizable};
 use journal::{Disk, DiskFault, DiskFile, SimDisk};
 use longarm_kv::{
     DataOptions, FsyncRule, GetWay, KvError, KvOptions, KvServer, KvTable, PutExpiry, PutIf, TableOptions, TimeToLive,
+    backup_data, check_data, repair_data, restore_data,
 };
-use support::{KvProcess, get, open, options, with_hub};
+use support::{KvProcess, data_directory, get, open, options, with_hub};
 
 /// Kills of one run; `LONGARM_KILLS` has another number.
 const KILLS: u64 = 100;
@@ -287,6 +289,98 @@ fn failures_of_the_disk_are_told_and_reads_go_on() {
         let _server = server_on(Arc::new(disk));
         let mut table = open("cluster", options(GetWay::OneSided));
         assert_eq!((get(&mut table, b"second"), get(&mut table, b"lost")), (Some(b"2".to_vec()), None));
+    });
+}
+
+#[test]
+fn a_backup_of_a_working_server_is_its_state_of_one_moment() {
+    with_hub("a_backup_of_a_working_server_is_its_state_of_one_moment", || {
+        let server = KvProcess::start("data always");
+        let mut table = open("cluster", options(GetWay::Rpc));
+        let (directory, file) = (data_directory(), data_directory().with_file_name("backup"));
+        // Two keys with the same number, the first one before the second: a state of one moment shows no other order.
+        let until = Instant::now() + Duration::from_millis(600);
+        let (mut number, mut backups) = (0, Vec::new());
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut table = open("cluster", options(GetWay::Rpc));
+                while Instant::now() < until {
+                    number += 1;
+                    table.put(b"first", &bytes_of(number)).unwrap();
+                    table.put(b"second", &bytes_of(number)).unwrap();
+                }
+            });
+            while !writer.is_finished() {
+                let before = table.get(b"second").unwrap().map_or(0, |found| value_of(&found.bytes));
+                let file = file.with_extension(backups.len().to_string());
+                backup_data(&directory, &file).unwrap();
+                backups.push((before, file));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        assert!(backup_data(&directory, &backups[0].1).is_err(), "a backup replaces no file");
+        assert!(check_data(&directory).is_err(), "a server uses the directory");
+        server.kill();
+        assert!(check_data(&directory).unwrap().is_whole());
+        assert!(restore_data(&backups[0].1, &directory).is_err(), "the directory is not empty");
+        for (before, file) in backups.iter().skip(backups.len().saturating_sub(4)) {
+            std::fs::remove_dir_all(&directory).unwrap();
+            restore_data(file, &directory).unwrap();
+            let report = check_data(&directory).unwrap();
+            assert!(report.is_whole() && report.snapshot_records > 2, "{report:?}");
+            let server = KvProcess::start("data always");
+            let mut table = open("cluster", options(GetWay::Rpc));
+            let found = [&b"first"[..], b"second"].map(|key| get(&mut table, key).map_or(0, |bytes| value_of(&bytes)));
+            assert!(found[1] >= *before && (found[0] == found[1] || found[0] == found[1] + 1), "{found:?}, {before}");
+            drop(table);
+            server.kill();
+        }
+        let (_, file) = backups.last().unwrap();
+        let mut bytes = std::fs::read(file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(file, bytes).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(restore_data(file, &directory).is_err(), "a damaged backup");
+        assert!(!directory.exists());
+    });
+}
+
+#[test]
+fn damage_is_explained_and_repaired_by_order() {
+    with_hub("damage_is_explained_and_repaired_by_order", || {
+        let server = KvProcess::start("data always");
+        let mut table = open("cluster", options(GetWay::Rpc));
+        for number in 0..30_u64 {
+            table.put(&number.to_le_bytes(), &[1; 100]).unwrap();
+        }
+        server.kill();
+        let directory = data_directory();
+        let logs = || {
+            let names = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+            let mut names: Vec<PathBuf> = names.filter(|path| path.to_string_lossy().contains("/log-")).collect();
+            names.sort();
+            names
+        };
+        // A start makes another file, so the first one can have no torn end.
+        let server = KvProcess::start("data always");
+        drop(open("cluster", options(GetWay::Rpc)));
+        server.kill();
+        let first = logs().remove(0);
+        let mut bytes = std::fs::read(&first).unwrap();
+        bytes[2000] ^= 8;
+        std::fs::write(&first, bytes).unwrap();
+        let report = check_data(&directory).unwrap();
+        assert!(!report.is_whole() && report.log.damage.is_some(), "{report:?}");
+        let data = DataOptions::new(&directory);
+        let tables =
+            KvServer::builder().table("cluster", TableOptions::default()).table("small", TableOptions::default());
+        let refused = tables.data(data).bind(support::ADDRESS);
+        assert!(refused.unwrap_err().to_string().contains("is damaged at byte"));
+        assert!(repair_data(&directory).unwrap().is_whole());
+        let _server = KvProcess::start("data always");
+        let keys = all(&mut open("cluster", options(GetWay::Rpc)));
+        assert!(!keys.is_empty() && keys.len() < 30, "{} keys", keys.len());
     });
 }
 

@@ -1,6 +1,7 @@
 //! `longarm kv`: the key-value store, its shell, its figures, its measurements.
 
 mod bench;
+mod data;
 mod demo;
 mod memory;
 mod metrics;
@@ -30,6 +31,9 @@ enum KvCommand {
     Revoke(revoke::KvRevokeArgs),
     Bench(bench::KvBenchArgs),
     Demo(demo::KvDemoArgs),
+    Check(data::KvCheckArgs),
+    Backup(data::KvBackupArgs),
+    Restore(data::KvRestoreArgs),
     #[command(hide = true)]
     Memory,
 }
@@ -43,6 +47,9 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Revoke(args) => revoke::run(args),
         KvCommand::Bench(args) => bench::run(args),
         KvCommand::Demo(args) => demo::run(args),
+        KvCommand::Check(args) => data::check(args),
+        KvCommand::Backup(args) => data::backup(args),
+        KvCommand::Restore(args) => data::restore(args),
         KvCommand::Memory => memory::run(),
     }
 }

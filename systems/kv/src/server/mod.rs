@@ -31,7 +31,9 @@ mod table;
 mod table_tests;
 mod uploads;
 
-pub use durable::{DataError, DataFigures, DataOptions};
+pub use durable::{
+    DataError, DataFigures, DataOptions, DataReport, backup_data, check_data, repair_data, restore_data,
+};
 pub use error::KvServerError;
 pub use figures::TableFigures;
 pub use layout::{KvLayout, UnknownLayout};

@@ -20,7 +20,7 @@ pub(crate) fn snapshot_name(number: u64) -> String {
 }
 
 /// Snapshots of a directory, by number; and files that a crash left half written.
-fn snapshots(disk: &dyn Disk) -> Result<(Vec<u64>, Vec<String>), JournalError> {
+pub(crate) fn snapshots(disk: &dyn Disk) -> Result<(Vec<u64>, Vec<String>), JournalError> {
     let names = disk.list().map_err(|why| JournalError::Io { file: "directory".into(), why: Arc::new(why) })?;
     let digits = names.iter().filter_map(|name| name.strip_prefix(SNAPSHOT));
     let mut whole: Vec<u64> = digits.filter_map(|digits| digits.parse().ok()).collect();

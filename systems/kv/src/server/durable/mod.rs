@@ -3,6 +3,7 @@
 //! ```text
 //!  directory   opening a directory: restore, log, snapshots
 //!  snapshots   the thread that writes them
+//!  files       directories without their servers: checks, repair, backup
 //!  restore     from records to tables
 //!  replies     answers that wait for the disk
 //!  writer      what restoring and snapshots need of a table's writer
@@ -11,6 +12,7 @@
 //! ```
 
 mod directory;
+mod files;
 mod options;
 mod record;
 mod replies;
@@ -20,6 +22,7 @@ mod table_log;
 mod wall;
 mod writer;
 
+pub use files::{DataReport, backup_data, check_data, repair_data, restore_data};
 pub use options::{DataError, DataFigures, DataOptions};
 
 pub(crate) use directory::DataDirectory;

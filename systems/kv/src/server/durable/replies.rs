@@ -12,7 +12,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use journal::Journal;
-use longarm_rpc::{BoxFuture, Method, Methods, Response, RunOn, Status};
+use longarm_rpc::{BoxFuture, Executed, Method, Methods, Response, RunOn, Status};
 use parking_lot::Mutex;
 
 use crate::server::durable::table_log::unknown;
@@ -28,8 +28,9 @@ pub(crate) fn deferred(
     methods.asynchronous(method, RunOn::Poller, move |request| {
         let mut reply = Vec::new();
         let done = handler(request.get_ref(), &mut reply);
-        // Everything that the handler can have seen has this number at most.
-        let (journal, number) = (Arc::clone(&journal), journal.appended());
+        // Everything that the handler can have seen has this number at most. A refusal says nothing about values.
+        let is_refused = done.as_ref().is_err_and(|status| status.executed() == Executed::No);
+        let (journal, number) = (Arc::clone(&journal), if is_refused { 0 } else { journal.appended() });
         async move {
             poll_fn(|context| journal.poll_durable(number, context)).await.map_err(|error| unknown(&error))?;
             done.map(|()| Response::new(reply.into()))
