@@ -95,7 +95,7 @@ fn nothing_acknowledged_is_lost_by_kills() {
     with_hub("nothing_acknowledged_is_lost_by_kills", || {
         let kills = std::env::var("LONGARM_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
         let (mut operations, mut unknown) = (0, 0);
-        let mut state = vec![None; KEYS];
+        let mut state = [None; KEYS];
         for round in 0..kills {
             let server = KvProcess::start("data always");
             let mut table = open("cluster", options(GetWay::Rpc));

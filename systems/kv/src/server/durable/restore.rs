@@ -76,7 +76,7 @@ impl<'a> TableRestorer<'a> {
             DataRecord::Delete { id, key } => self.delete(id, key)?,
             DataRecord::Put { id, expires_unix_ns, stamp, key, value } => {
                 let stamp = if stamp == 0 { number } else { stamp };
-                match self.clocks.from_unix(expires_unix_ns) {
+                match self.clocks.at_boot(expires_unix_ns) {
                     // Its time was over while the server was away.
                     None => self.delete(id, key)?,
                     Some(expires_ns) => {

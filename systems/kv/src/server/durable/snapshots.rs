@@ -182,7 +182,7 @@ fn copy_some<'a>(
     }
     drop(writer);
     for (key, stamp, expires_ns, range) in copied {
-        out.append(&[&put_head(id, clocks.to_unix(expires_ns), stamp, key), key, &values[range]])?;
+        out.append(&[&put_head(id, clocks.at_unix(expires_ns), stamp, key), key, &values[range]])?;
     }
     if let Some((key, found, mut value)) = long {
         while (value.len() as u64) < found.value_bytes {
@@ -192,7 +192,7 @@ fn copy_some<'a>(
                 return Ok(keys);
             }
         }
-        out.append(&[&put_head(id, clocks.to_unix(found.expires_ns), found.stamp, key), key, &value])?;
+        out.append(&[&put_head(id, clocks.at_unix(found.expires_ns), found.stamp, key), key, &value])?;
     }
     Ok(keys)
 }

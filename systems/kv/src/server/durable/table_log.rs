@@ -18,7 +18,7 @@ pub(crate) struct TableLog {
 
 /// An expiry as the disk has it.
 fn unix(expires_ns: u64) -> u64 {
-    if expires_ns == 0 { 0 } else { ClockPair::now().to_unix(expires_ns) }
+    if expires_ns == 0 { 0 } else { ClockPair::now().at_unix(expires_ns) }
 }
 
 impl ChangeLog for TableLog {

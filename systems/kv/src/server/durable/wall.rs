@@ -19,7 +19,7 @@ impl ClockPair {
     }
 
     /// An expiry for the disk; zero stays zero.
-    pub(crate) fn to_unix(self, expires_ns: u64) -> u64 {
+    pub(crate) fn at_unix(self, expires_ns: u64) -> u64 {
         match expires_ns {
             0 => 0,
             // The least that stands for an expiry is 1.
@@ -28,7 +28,7 @@ impl ClockPair {
     }
 
     /// An expiry from the disk, in the server's clock; `None` if it is over.
-    pub(crate) fn from_unix(self, expires_unix_ns: u64) -> Option<u64> {
+    pub(crate) fn at_boot(self, expires_unix_ns: u64) -> Option<u64> {
         match expires_unix_ns {
             0 => Some(0),
             _ => {
@@ -46,12 +46,12 @@ mod tests {
     #[test]
     fn expiries_outlive_a_boot() {
         let before = ClockPair { boot_ns: 1_000_000, unix_ns: 50_000_000 };
-        let on_disk = before.to_unix(1_000_500);
-        assert_eq!((on_disk, before.to_unix(0), before.to_unix(u64::MAX)), (50_000_500, 0, u64::MAX - 1_000_000));
+        let on_disk = before.at_unix(1_000_500);
+        assert_eq!((on_disk, before.at_unix(0), before.at_unix(u64::MAX)), (50_000_500, 0, u64::MAX - 1_000_000));
         // The machine has booted anew.
         let after = ClockPair { boot_ns: 7, unix_ns: 50_000_400 };
-        assert_eq!((after.from_unix(on_disk), after.from_unix(0)), (Some(107), Some(0)));
-        assert_eq!(ClockPair { boot_ns: 7, unix_ns: 50_000_500 }.from_unix(on_disk), None);
-        assert_eq!(after.from_unix(u64::MAX), Some(7 + u64::MAX - 50_000_400));
+        assert_eq!((after.at_boot(on_disk), after.at_boot(0)), (Some(107), Some(0)));
+        assert_eq!(ClockPair { boot_ns: 7, unix_ns: 50_000_500 }.at_boot(on_disk), None);
+        assert_eq!(after.at_boot(u64::MAX), Some(7 + u64::MAX - 50_000_400));
     }
 }
