@@ -47,6 +47,9 @@ pub enum KvError {
     /// A READ or the lookup failed.
     #[error(transparent)]
     Read(ReadError),
+    /// The device here or at the server does not carry out GETs by calls. Other ways may work.
+    #[error("no GETs by the server's device: {0}")]
+    NoDeviceGets(String),
     /// The connection for READs does not come about.
     #[error("no connection for READs within {0:?}: {1}")]
     NotAttached(Duration, String),

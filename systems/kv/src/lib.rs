@@ -31,6 +31,7 @@
 
 mod client;
 mod clock;
+mod device_get;
 mod envelope;
 mod error;
 mod proof;

@@ -34,7 +34,7 @@ fn journal(client: u32) -> PathBuf {
 
 /// A client's process: random operations until it is killed. Each is in its journal before it begins, and after it ends.
 pub(crate) fn client(number: u32) {
-    let way = GetWay::ALL[number as usize % 2];
+    let way = GetWay::ALL[number as usize % GetWay::ALL.len()];
     let layout = if number < TREE { "cluster" } else { "tree" };
     let mut table = open(layout, KvOptions { timeout: Duration::from_millis(400), ..options(way) });
     if number == NEIGHBOUR {

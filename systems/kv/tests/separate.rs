@@ -149,3 +149,14 @@ fn a_revoked_client_reads_nothing_more_though_the_memory_process_stands() {
         assert_eq!(get(&mut other, b"key"), None);
     });
 }
+
+/// The process that exposes the memory knows no tables, so its device carries out no GETs.
+#[test]
+fn gets_by_calls_are_refused_there() {
+    with_hub("gets_by_calls_are_refused_there", || {
+        let _server = KvProcess::start("separate");
+        drop(open("plain", options(GetWay::OneSided)));
+        let refused = KvTable::open(ADDRESS, "plain", options(GetWay::Device)).map(|_| ());
+        assert!(matches!(refused, Err(KvError::NoDeviceGets(_))), "{refused:?}");
+    });
+}

@@ -184,3 +184,39 @@ fn a_key_is_for_one_connection_and_for_reading() {
         assert_eq!(get(&mut open("small", options(GetWay::OneSided)), b"key"), None, "the table is whole");
     });
 }
+
+/// Calls that no client of ours makes.
+#[test]
+fn calls_of_hostile_clients_change_nothing() {
+    with_hub("calls_of_hostile_clients_change_nothing", || {
+        let _server = KvProcess::server();
+        let mut tenant = open("small", options(GetWay::Device));
+        tenant.put(b"key", b"value").unwrap();
+        let [mut one, mut two] = ["small", "strict"].map(RawClient::open);
+        let ((mut connection, mut key), (other, _)) = (one.attach(1), two.attach(1));
+        let call = |connection: &Connection, key: &RemoteKey, request: &[u8], room: usize| {
+            let buffer = connection.protection_domain().allocate(room).unwrap();
+            connection.call(request, buffer, key).wait(PATIENCE).ok().map(|reply| reply.to_vec())
+        };
+        let found = call(&connection, &key, b"\x01key", 1000).unwrap();
+        assert!(found[0] == 1 && found.ends_with(b"value"), "{found:?}");
+        assert_eq!(call(&connection, &key, b"\x01key", 8).unwrap(), [2], "no room: ask the server");
+        let mut random = fastrand::Rng::with_seed(5);
+        for round in 0..2000 {
+            let longest = [0, 1, 8, 40, 256][random.usize(..5)];
+            let request: Vec<u8> = (0..random.usize(..=longest)).map(|_| random.u8(..)).collect();
+            let at = random.u64(..key.len_bytes());
+            let place = key.at(at, random.u64(..=key.len_bytes() - at)).unwrap();
+            let reply = call(&connection, &place, &request, [1, 8, 1000][round % 3]).unwrap();
+            assert!(reply.is_empty() || reply == [0] || reply == [2] || reply == [3], "{request:?}: {reply:?}");
+        }
+        // Beyond the table, and by a connection whose window it is not.
+        let beyond = RemoteKey::from_parts(key.addr() + key.len_bytes(), key.rkey(), 8);
+        assert_eq!(call(&connection, &beyond, b"\x01key", 100), None);
+        (connection, key) = one.attach(2);
+        assert_eq!(call(&other, &key, b"\x01key", 100), None);
+        assert!(call(&connection, &key, b"\x01key", 100).is_some());
+        assert_eq!(get(&mut tenant, b"key").unwrap(), b"value");
+        assert_eq!(tenant.figures().unwrap().keys, 1);
+    });
+}

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::layout::TableLayout;
-use crate::lookup::{KeyLookup, LookupStep, ReadRequest};
+use crate::lookup::{FoundObject, KeyLookup, LookupStep, ReadRequest};
 use crate::memory::WordMemory;
 use crate::object::{Location, TornCheck};
 use crate::tree::{KeyRange, NodeCache, ScanItem, ScanStep, TreeLookup, TreeScan};
@@ -66,6 +66,50 @@ impl<M: WordMemory> LocalReads<M> {
             step = lookup.feed(key, copied_object(&self.memory, &mut self.buffer, wanted, lock));
         }
         found_by(step, &mut self.location)
+    }
+
+    /// Looks a key up, and returns the result of `take` for its object. `None`: it would take a copy of more than `most_bytes`.
+    ///
+    /// # Errors
+    /// See [`LookupError`].
+    pub fn find<L: TableLayout, C: TornCheck, T>(
+        &mut self,
+        lookup: &mut KeyLookup<L, C>,
+        key: &[u8],
+        most_bytes: u64,
+        take: impl FnOnce(Option<FoundObject<'_>>) -> T,
+    ) -> Result<Option<T>, LookupError> {
+        let mut step = lookup.start(key, None);
+        while let LookupStep::Read(wanted) = step {
+            if wanted.len_bytes > most_bytes {
+                return Ok(None);
+            }
+            let lock = lookup.object_lock();
+            step = lookup.feed(key, copied_object(&self.memory, &mut self.buffer, wanted, lock));
+        }
+        taken_by(step, take)
+    }
+
+    /// As [`find`](LocalReads::find), in a tree.
+    ///
+    /// # Errors
+    /// See [`LookupError`].
+    pub fn find_in_tree<C: TornCheck, T>(
+        &mut self,
+        lookup: &mut TreeLookup<C>,
+        key: &[u8],
+        most_bytes: u64,
+        take: impl FnOnce(Option<FoundObject<'_>>) -> T,
+    ) -> Result<Option<T>, LookupError> {
+        let mut cache = NodeCache::new(0);
+        let mut step = lookup.start(key, None, &mut cache);
+        while let LookupStep::Read(wanted) = step {
+            if wanted.len_bytes > most_bytes {
+                return Ok(None);
+            }
+            step = lookup.feed(key, copied(&self.memory, &mut self.buffer, wanted), &mut cache);
+        }
+        taken_by(step, take)
     }
 
     /// Looks a key of a tree up, from a remembered location if there is one.
@@ -149,6 +193,18 @@ fn copied_object<'a>(
     buffer.resize(8, 0);
     buffer.copy_from_slice(&memory.load(wanted.at).to_le_bytes());
     buffer
+}
+
+fn taken_by<T>(
+    step: LookupStep<'_>,
+    take: impl FnOnce(Option<FoundObject<'_>>) -> T,
+) -> Result<Option<T>, LookupError> {
+    match step {
+        LookupStep::Found(object) => Ok(Some(take(Some(object)))),
+        LookupStep::Absent => Ok(Some(take(None))),
+        LookupStep::Busy | LookupStep::Read(_) => Err(LookupError::Busy),
+        LookupStep::OtherFormat => Err(LookupError::OtherFormat),
+    }
 }
 
 /// The end of a lookup, by its last step.

@@ -16,6 +16,8 @@ pub(super) enum WayArg {
     OneSided,
     /// The client asks the server
     Rpc,
+    /// The server's device answers without the server's program
+    Device,
 }
 
 impl WayArg {
@@ -23,6 +25,7 @@ impl WayArg {
         match self {
             WayArg::OneSided => GetWay::OneSided,
             WayArg::Rpc => GetWay::Rpc,
+            WayArg::Device => GetWay::Device,
         }
     }
 }

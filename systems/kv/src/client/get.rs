@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use remote::ReadError;
 
 use crate::client::options::GetWay;
-use crate::client::reader::{RemoteReader, attach};
+use crate::client::reader::{LookedUp, RemoteReader, attach};
 use crate::client::session::Repeat;
 use crate::client::table::KvTable;
 use crate::clock::{ClockReading, ExpiryVerdict, now_ns};
@@ -105,7 +105,7 @@ impl KvTable {
 
     fn get_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
         match self.session.options.get {
-            GetWay::OneSided => self.read_each(keys, each),
+            GetWay::OneSided | GetWay::Device => self.read_each(keys, each),
             GetWay::Rpc => self.ask_each(keys, each),
         }
     }
@@ -169,9 +169,10 @@ impl KvTable {
         let mut is_broken = false;
         reader.look_up(keys, &mut |number, found| match found {
             // A key may be absent by a change that is not on disk yet.
-            None if durable.is_some() => each(number, Answer::Doubtful),
-            None => each(number, Answer::Absent),
-            Some((header, stored)) => match Envelope::split(stored) {
+            LookedUp::Absent if durable.is_some() => each(number, Answer::Doubtful),
+            LookedUp::Absent => each(number, Answer::Absent),
+            LookedUp::AskServer => each(number, Answer::Doubtful),
+            LookedUp::Object(header, stored) => match Envelope::split(stored) {
                 None => is_broken = true,
                 Some((envelope, _)) if durable.is_some_and(|durable| envelope.stamp > durable) => {
                     each(number, Answer::Doubtful)
@@ -293,7 +294,11 @@ impl KvTable {
 
     /// Counts GETs that the server did not see, and tells it from time to time.
     fn count(&mut self, keys: &[&[u8]]) {
-        self.stats.one_sided_gets += keys.len() as u64;
+        let gets = match self.session.options.get {
+            GetWay::Device => &mut self.stats.device_gets,
+            _ => &mut self.stats.one_sided_gets,
+        };
+        *gets += keys.len() as u64;
         let Some(seed) = self.session.opened().filter(|opened| opened.evicts).map(|opened| opened.tag_seed) else {
             return;
         };
@@ -330,7 +335,8 @@ impl KvTable {
 enum Answer<'a> {
     Value(&'a [u8], KvVersion),
     Absent,
-    /// It may have expired, or may not be on disk yet, though the server promises that what is seen is there.
+    /// Only the server can tell: the value may have expired, or may not be on disk yet though the server promises that what is
+    /// seen is there.
     Doubtful,
 }
 

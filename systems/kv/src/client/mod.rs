@@ -8,6 +8,7 @@
 //!  opening    the messages that prove who may open a table
 //! ```
 
+mod device;
 mod get;
 mod long;
 mod opening;

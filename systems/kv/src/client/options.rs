@@ -15,17 +15,21 @@ pub enum GetWay {
     OneSided,
     /// The client asks, and the server answers (HERD).
     Rpc,
+    /// The client calls, and the server's device answers without the server's program (KV-Direct). Long keys and values, and ranges,
+    /// go by RPC. Both devices must be Longarm's own.
+    Device,
 }
 
 impl GetWay {
     /// All of them.
-    pub const ALL: [GetWay; 2] = [GetWay::OneSided, GetWay::Rpc];
+    pub const ALL: [GetWay; 3] = [GetWay::OneSided, GetWay::Rpc, GetWay::Device];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             GetWay::OneSided => "one-sided",
             GetWay::Rpc => "rpc",
+            GetWay::Device => "device",
         }
     }
 }

@@ -94,7 +94,7 @@ impl KvTable {
         match self.session.options.get {
             // A key may be missing by a change that is not on disk yet: then the server has to wait for the disk.
             GetWay::OneSided if self.session.durable().is_none() => self.scan_by_reads(&mut progress)?,
-            GetWay::OneSided | GetWay::Rpc => self.scan_by_requests(&mut progress)?,
+            GetWay::OneSided | GetWay::Rpc | GetWay::Device => self.scan_by_requests(&mut progress)?,
         }
         Ok(progress.told)
     }

@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use longarm::{Connection, RemoteKey, Route};
 use remote::{
-    AtomicReads, Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, ReadError, ReaderOptions, ReaderStats,
-    ScanItem, TableLayout, TableReader, TornCheck, TreeReader,
+    AtomicReads, Cluster, Crc64, Cuckoo, FoundObject, Hopscotch, KeyRange, ObjectHeader, ReadError, ReaderOptions,
+    ReaderStats, ScanItem, TableLayout, TableReader, TornCheck, TreeReader,
 };
 
+use crate::client::device::{DeviceReader, NoDeviceGets};
+use crate::client::options::GetWay;
 use crate::client::session::{Repeat, TableSession};
 use crate::error::KvError;
 use crate::protocol::{ATTACH, AttachReply, AttachRequest, encode};
@@ -16,8 +18,23 @@ use crate::server::{KvLayout, private_data};
 /// The pause between two questions whether the server has the connection, too.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The answer to a lookup: the number of the key; the object's first word and its bytes, if the key is present.
-pub(crate) type EachFound<'a> = &'a mut dyn FnMut(usize, Option<(ObjectHeader, &[u8])>);
+/// The outcome of a lookup.
+pub(crate) enum LookedUp<'a> {
+    /// The object's first word and its bytes.
+    Object(ObjectHeader, &'a [u8]),
+    Absent,
+    /// Only the server itself can tell.
+    AskServer,
+}
+
+impl<'a> From<Option<FoundObject<'a>>> for LookedUp<'a> {
+    fn from(found: Option<FoundObject<'a>>) -> LookedUp<'a> {
+        found.map_or(LookedUp::Absent, |found| LookedUp::Object(found.header, found.value))
+    }
+}
+
+/// Takes the number of a key and the outcome of its lookup.
+pub(crate) type EachFound<'a> = &'a mut dyn FnMut(usize, LookedUp<'_>);
 
 /// A key of a range, the object's first word and its bytes.
 pub(crate) type EachScanned<'a> = &'a mut dyn FnMut(&[u8], ObjectHeader, &[u8]);
@@ -34,7 +51,7 @@ pub(crate) trait RemoteReader: Send {
 
 impl<L: TableLayout, C: TornCheck> RemoteReader for TableReader<Connection, L, C> {
     fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError> {
-        self.multi_get(keys, |number, found| each(number, found.map(|found| (found.header, found.value))))
+        self.multi_get(keys, |number, found| each(number, found.into()))
     }
 
     fn stats(&self) -> ReaderStats {
@@ -49,7 +66,7 @@ impl RemoteReader for TreeReader<Connection, Crc64> {
     }
 
     fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError> {
-        self.multi_get(keys, |number, found| each(number, found.map(|found| (found.header, found.value))))
+        self.multi_get(keys, |number, found| each(number, found.into()))
     }
 
     fn stats(&self) -> ReaderStats {
@@ -85,7 +102,28 @@ pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<d
         patience: session.options.timeout,
         ..ReaderOptions::default()
     };
+    if session.options.get == GetWay::Device {
+        return device_reader(session, connection, key, until);
+    }
     reader_of(layout, connection, key, options).map_err(KvError::Read)
+}
+
+fn device_reader(
+    session: &mut TableSession,
+    connection: Connection,
+    key: RemoteKey,
+    until: Instant,
+) -> Result<Box<dyn RemoteReader>, KvError> {
+    let (outstanding, timeout) = (session.options.outstanding, session.options.timeout);
+    match DeviceReader::open(connection, key, outstanding, timeout) {
+        Ok(reader) => Ok(Box::new(reader)),
+        Err(NoDeviceGets::Failed(error)) => Err(not_attached(session, error)),
+        Err(NoDeviceGets::Refused(error)) => {
+            // A right that was revoked meanwhile looks the same.
+            session.confirm(until)?;
+            Err(KvError::NoDeviceGets(error.to_string()))
+        }
+    }
 }
 
 fn reader_of(

@@ -32,6 +32,8 @@ pub struct KvStats {
     pub one_sided_gets: u64,
     /// READs for them.
     pub reads: u64,
+    /// GETs by calls to the server's device.
+    pub device_gets: u64,
     /// GETs by request, those included for values that may have expired.
     pub rpc_gets: u64,
     /// Ranges by READs.
@@ -81,7 +83,7 @@ impl KvTable {
         };
         let until = table.session.deadline();
         table.session.open(until)?;
-        if table.session.options.get == GetWay::OneSided {
+        if table.session.options.get != GetWay::Rpc {
             table.attached(until)?;
         }
         Ok(table)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use longarm::{Access, CompletionQueue, Connecting, Incoming, Listener, ProtectionDomain, QpBuilder};
+use longarm::{CompletionQueue, Connecting, Incoming, Listener, ProtectionDomain, QpBuilder};
 
 use crate::clock::now_ns;
 use crate::protocol::GrantKey;
@@ -75,7 +75,7 @@ impl DataThread {
             parse(incoming.private_data()).and_then(|(key, attempt)| Some((self.grants.find(&key).ok()?, attempt)));
         match known {
             Some((grant, attempt)) if arriving.len() < MOST_UNDER_WAY => {
-                let qp = self.domain.rc(&self.queue).remote_access(Access::REMOTE_READ);
+                let qp = self.domain.rc(&self.queue).remote_access(grant.table.client_access());
                 let connecting = Box::pin(incoming.accept(qp, b""));
                 arriving.push(Arriving { connecting, grant, attempt, until: Instant::now() + PATIENCE });
             }

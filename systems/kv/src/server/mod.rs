@@ -14,6 +14,7 @@
 
 mod changes;
 mod data;
+mod device;
 mod directory;
 mod durable;
 mod error;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use longarm::{Access, ProtectionDomain};
+use longarm::{Access, ProtectionDomain, ServedCalls};
 use parking_lot::Mutex;
 use remote::{AllocatorOptions, OwnerOptions, TableMemory};
 
 use crate::proof::TableSecret;
+use crate::server::device;
 use crate::server::error::KvServerError;
 use crate::server::figures::{TableCounts, TableFigures};
 use crate::server::layout::{self, KvLayout};
@@ -51,6 +52,8 @@ impl Default for TableOptions {
 pub(crate) struct ServedTable {
     pub(crate) name: String,
     pub(crate) options: TableOptions,
+    /// The calls that the device carries out, if it can: they end before the memory.
+    calls: Option<ServedCalls>,
     pub(crate) memory: Arc<TableMemory>,
     pub(crate) counts: Arc<TableCounts>,
     pub(crate) tag_seed: u64,
@@ -73,7 +76,9 @@ impl ServedTable {
         }
         let region_bytes = options.max_bytes + (options.max_bytes / 4).max(SPARE_BYTES);
         let region_bytes = usize::try_from(region_bytes).map_err(|error| refused(error.to_string()))?;
-        let memory = TableMemory::readable(domain, region_bytes).map_err(|error| refused(error.to_string()))?;
+        let has_calls = domain.device().capabilities().calls;
+        let expose = if has_calls { TableMemory::callable } else { TableMemory::readable };
+        let memory = expose(domain, region_bytes).map_err(|error| refused(error.to_string()))?;
         let memory = Arc::new(memory);
         let mut random = [0; 16];
         fill_random(&mut random).map_err(|status| refused(status.message().into()))?;
@@ -86,14 +91,16 @@ impl ServedTable {
         };
         let owner = layout::create(options.layout, Arc::clone(&memory), owner_options)
             .map_err(|error| refused(error.to_string()))?;
+        let calls = has_calls.then(|| device::serve(&memory, options.layout)).transpose();
+        let calls = calls.map_err(|error| refused(error.to_string()))?;
         let writer = TableWriter::new(owner, options.max_bytes, options.when_full, word(8));
         let (counts, tag_seed) = (Arc::clone(&writer.counts), writer.tag_seed());
-        Ok(ServedTable { name, options, memory, counts, tag_seed, writer: Mutex::new(writer) })
+        Ok(ServedTable { name, options, calls, memory, counts, tag_seed, writer: Mutex::new(writer) })
     }
 
     /// The rights of a client's window.
     pub(crate) fn client_access(&self) -> Access {
-        Access::REMOTE_READ
+        if self.calls.is_some() { Access::REMOTE_READ | Access::REMOTE_CALL } else { Access::REMOTE_READ }
     }
 
     pub(crate) fn figures(&self) -> TableFigures {

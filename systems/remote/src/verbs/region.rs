@@ -17,6 +17,15 @@ impl TableMemory {
         Ok(TableMemory(domain.expose(len_bytes, Access::REMOTE_READ)?))
     }
 
+    /// Zeroed memory for a table that peers read, and whose owner's device carries out calls: see
+    /// [`MemoryRegion::serve_calls`].
+    ///
+    /// # Errors
+    /// If there is no memory, or the device refuses it: those of the system carry out no calls.
+    pub fn callable(domain: &ProtectionDomain, len_bytes: usize) -> Result<TableMemory, ResourceError> {
+        Ok(TableMemory(domain.expose(len_bytes, Access::REMOTE_READ | Access::REMOTE_CALL)?))
+    }
+
     /// Zeroed memory for a table whose objects peers also update alone. They may write *any* of its bytes: a peer that
     /// breaks the rules breaks the table.
     ///
@@ -47,30 +56,56 @@ impl TableMemory {
 }
 
 /// Owners check all places. One that is out of range all the same reads as zeros, and a store there is nothing.
-impl WordMemory for TableMemory {
+impl WordMemory for MemoryRegion {
     fn len_bytes(&self) -> u64 {
-        self.0.len_bytes()
+        MemoryRegion::len_bytes(self)
     }
 
     fn load(&self, at: u64) -> u64 {
-        self.0.load(at).map_or(0, u64::from_le)
+        MemoryRegion::load(self, at).map_or(0, u64::from_le)
     }
 
     fn store(&self, at: u64, word: u64) {
-        let _ = self.0.store(at, word.to_le());
+        let _ = MemoryRegion::store(self, at, word.to_le());
     }
 
     fn compare_swap(&self, at: u64, compare: u64, swap: u64) -> u64 {
-        self.0.compare_swap(at, compare.to_le(), swap.to_le()).map_or(0, u64::from_le)
+        MemoryRegion::compare_swap(self, at, compare.to_le(), swap.to_le()).map_or(0, u64::from_le)
     }
 
     fn copy_in(&self, at: u64, bytes: &[u8]) {
-        let _ = self.0.copy_in(at, bytes);
+        let _ = MemoryRegion::copy_in(self, at, bytes);
     }
 
     fn copy_out(&self, at: u64, out: &mut [u8]) {
-        if self.0.copy_out(at, out).is_err() {
+        if MemoryRegion::copy_out(self, at, out).is_err() {
             out.fill(0);
         }
+    }
+}
+
+impl WordMemory for TableMemory {
+    fn len_bytes(&self) -> u64 {
+        WordMemory::len_bytes(&self.0)
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        WordMemory::load(&self.0, at)
+    }
+
+    fn store(&self, at: u64, word: u64) {
+        WordMemory::store(&self.0, at, word);
+    }
+
+    fn compare_swap(&self, at: u64, compare: u64, swap: u64) -> u64 {
+        WordMemory::compare_swap(&self.0, at, compare, swap)
+    }
+
+    fn copy_in(&self, at: u64, bytes: &[u8]) {
+        WordMemory::copy_in(&self.0, at, bytes);
+    }
+
+    fn copy_out(&self, at: u64, out: &mut [u8]) {
+        WordMemory::copy_out(&self.0, at, out);
     }
 }

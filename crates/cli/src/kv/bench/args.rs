@@ -14,7 +14,8 @@ use crate::sizes::{bytes, seconds};
 #[derive(Args, Debug)]
 pub(crate) struct KvBenchArgs {
     /// Systems: kv (GETs by READs), kv-rpc, kv-hopscotch, kv-cuckoo, kv-atomic
-    /// (objects at one moment: SABRes); redis, valkey, memcached (Unix socket), redis-tcp,
+    /// (objects at one moment: SABRes),
+    /// kv-device (GETs by the server's device: KV-Direct); redis, valkey, memcached (Unix socket), redis-tcp,
     /// valkey-tcp, memcached-tcp; several with commas
     #[arg(long, value_name = "SYSTEMS", default_value = "kv,kv-rpc")]
     system: String,
@@ -77,6 +78,7 @@ impl KvSystem {
             "kv-hopscotch" => ours(GetWay::OneSided, KvLayout::Hopscotch),
             "kv-cuckoo" => ours(GetWay::OneSided, KvLayout::Cuckoo),
             "kv-atomic" => ours(GetWay::OneSided, KvLayout::ClusterAtomic),
+            "kv-device" => ours(GetWay::Device, KvLayout::Cluster),
             "kv-rpc" => ours(GetWay::Rpc, KvLayout::Cluster),
             "redis" => Some(KvSystem::Resp { program: "redis-server", tcp: false }),
             "redis-tcp" => Some(KvSystem::Resp { program: "redis-server", tcp: true }),
