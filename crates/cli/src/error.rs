@@ -41,6 +41,8 @@ pub(crate) enum Error {
     Kv(#[from] longarm_kv::KvError),
     #[error(transparent)]
     KvServer(#[from] longarm_kv::KvServerError),
+    #[error(transparent)]
+    Resp(#[from] longarm_resp::RespError),
     #[error("nothing happened for {} s: is the peer still there?", .0.as_secs())]
     Silence(Duration),
     #[error("{0}")]

@@ -50,4 +50,5 @@ pub use server::{
     DataError, DataFigures, DataOptions, DataReport, KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures,
     TableOptions, UnknownLayout, WhenFull, backup_data, check_data, repair_data, restore_data,
 };
+pub use server::{KeyHead, LocalPut, LocalTable, LockedTable};
 pub use tasks::AsyncKvTable;

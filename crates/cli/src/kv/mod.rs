@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod demo;
+mod door;
 mod memory;
 mod metrics;
 mod prompt;

@@ -6,6 +6,7 @@ use clap::Args;
 use longarm_kv::{DataOptions, FsyncRule, KvLayout, KvServer, TableOptions, WhenFull};
 use longarm_rpc::ServerOptions;
 
+use super::door::DoorArgs;
 use super::{memory, metrics, target};
 use crate::error::Error;
 use crate::sizes;
@@ -55,6 +56,8 @@ pub(super) struct KvServeArgs {
     /// When changes are synced to disk: always (no answer leaves before), everysec or no
     #[arg(long, value_name = "RULE", default_value = "everysec", requires = "data")]
     fsync: FsyncRule,
+    #[command(flatten)]
+    door: DoorArgs,
 }
 
 /// `longarm kv serve`
@@ -81,6 +84,7 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     }
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());
+    let _door = args.door.open(&server)?;
     match &args.metrics {
         Some(address) => metrics::serve(address, &server),
         None => {

@@ -3,6 +3,7 @@
 //! ```text
 //!  running    the builder, and the server that runs
 //!  service    methods: from messages to tables
+//!  local      tables for callers in this process
 //!  data       connections for READs, each with a window of its own
 //!  grants     rights of clients to tables      separate   memory that another process exposes
 //!  served     a table with its memory and its secret
@@ -21,6 +22,7 @@ mod error;
 mod figures;
 mod grants;
 mod layout;
+mod local;
 mod ordered;
 mod random;
 mod running;
@@ -38,9 +40,10 @@ pub use durable::{
 pub use error::KvServerError;
 pub use figures::TableFigures;
 pub use layout::{KvLayout, UnknownLayout};
+pub use local::{LocalPut, LocalTable, LockedTable};
 pub use running::{KvServer, KvServerBuilder};
 pub use served::TableOptions;
-pub use table::WhenFull;
+pub use table::{KeyHead, WhenFull};
 
 pub(crate) use data::private_data;
 pub(crate) use directory::tag_of;

@@ -16,6 +16,7 @@ use crate::server::durable::{DataDirectory, DataError, DataFigures, DataOptions,
 use crate::server::error::KvServerError;
 use crate::server::figures::TableFigures;
 use crate::server::grants::Grants;
+use crate::server::local::LocalTable;
 use crate::server::separate::{self, SeparateMemory};
 use crate::server::served::{ServedTable, TableOptions};
 use crate::server::service::{KvService, methods};
@@ -156,6 +157,13 @@ impl KvServer {
     /// The address at which it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.rpc.as_ref().map_or(SocketAddr::from(([0; 4], 0)), Server::local_addr)
+    }
+
+    /// A table for callers in this process; `None` if the server has none of that name.
+    pub fn local_table(&self, name: &str) -> Option<LocalTable> {
+        let table = self.service.tables.iter().find(|table| table.name == name)?;
+        let strict = self.service.durable.as_ref().filter(|durable| durable.is_strict());
+        Some(LocalTable::new(Arc::clone(table), strict.map(|durable| Arc::clone(&durable.journal))))
     }
 
     /// The figures of each table, by name. Those of the process are zero.

@@ -1,5 +1,7 @@
 //! One table as the server changes it. No connection, no thread: time comes from the caller.
 
+mod local;
+
 use std::collections::BTreeSet;
 
 use longarm_rpc::Status;
@@ -11,6 +13,8 @@ use crate::server::changes::ChangeLog;
 use crate::server::directory::KeyDirectory;
 use crate::server::figures::{TableCounts, count};
 use crate::server::layout::OwnedTable;
+
+pub use local::KeyHead;
 
 /// The longest value in bytes: 512 MiB, as in Redis.
 const LONGEST_VALUE: usize = 512 << 20;

@@ -1,0 +1,233 @@
+//! A table for callers in the server's own process, such as another front door. Their changes go through the same writer as
+//! those of clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use journal::Journal;
+use longarm_rpc::{Code, Status};
+use parking_lot::MutexGuard;
+
+use crate::clock::now_ns;
+use crate::envelope::{ENVELOPE_BYTES, KvVersion};
+use crate::error::KvError;
+use crate::protocol::{DeleteReply, ExpireOutcome, PutExpiry, PutIf, PutReply};
+use crate::server::durable::wait_for_disk;
+use crate::server::served::ServedTable;
+use crate::server::table::{KeyHead, TableWriter, WhenFull};
+
+/// The time between two attempts of a change that needs freed memory, or a key that a client has locked.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Attempts of one change.
+const ATTEMPTS: usize = 2000;
+
+/// A table of a server in this process. Clones are the same table.
+///
+/// ```no_run
+/// use longarm_kv::{KvServer, PutExpiry, PutIf, TableOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = KvServer::builder().table("sessions", TableOptions::default()).bind("0.0.0.0:7480")?;
+/// let table = server.local_table("sessions").ok_or("no such table")?;
+/// let mut locked = table.lock();
+/// locked.put(b"alice", b"tuesday", PutIf::Always, PutExpiry::Never)?;
+/// let mut value = Vec::new();
+/// locked.get_range(b"alice", 0, u64::MAX, &mut value)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LocalTable {
+    table: Arc<ServedTable>,
+    /// The log, if answers wait for the disk.
+    journal: Option<Arc<Journal>>,
+}
+
+/// A table that nobody else changes until this is dropped. Requests of clients wait meanwhile: hold it for microseconds.
+/// Clients go on to read.
+pub struct LockedTable<'a> {
+    writer: MutexGuard<'a, TableWriter>,
+    now_ns: u64,
+}
+
+/// The outcome of a PUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalPut {
+    /// The value is there.
+    Stored {
+        /// Its version.
+        version: KvVersion,
+        /// True if the key was absent.
+        is_new: bool,
+    },
+    /// The key was in another state than the caller wanted: it has this version, or is absent.
+    Conflict(Option<KvVersion>),
+}
+
+impl LocalTable {
+    pub(crate) fn new(table: Arc<ServedTable>, journal: Option<Arc<Journal>>) -> LocalTable {
+        LocalTable { table, journal }
+    }
+
+    /// Waits until everything is on disk that anybody has changed by now, if the server acknowledges only such changes
+    /// ([`FsyncRule::Always`](crate::FsyncRule::Always)). A caller that answers others does so before its answers leave.
+    ///
+    /// # Errors
+    /// If the disk failed: then nobody knows which of the last changes will be there after a restart.
+    pub fn wait_for_disk(&self) -> Result<(), KvError> {
+        match &self.journal {
+            Some(journal) => Ok(wait_for_disk(journal)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.table.name
+    }
+
+    /// True if clients must prove that they have a secret.
+    pub fn has_secret(&self) -> bool {
+        self.table.options.secret.is_some()
+    }
+
+    /// The bound for keys and values in bytes.
+    pub fn max_bytes(&self) -> u64 {
+        self.table.options.max_bytes
+    }
+
+    /// True if keys make way for others when the memory is full.
+    pub fn evicts(&self) -> bool {
+        self.table.options.when_full == WhenFull::Evict
+    }
+
+    /// Waits until no other thread changes the table, and keeps them from it.
+    pub fn lock(&self) -> LockedTable<'_> {
+        LockedTable { writer: self.table.writer.lock(), now_ns: now_ns() }
+    }
+}
+
+impl std::fmt::Debug for LocalTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LocalTable({})", self.name())
+    }
+}
+
+impl LockedTable<'_> {
+    /// The server's clock: nanoseconds since the machine booted, when the table was locked.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Keys, and those that have expired but are not yet removed.
+    pub fn keys(&self) -> u64 {
+        self.writer.keys()
+    }
+
+    /// Keys that expire.
+    pub fn expiring_keys(&self) -> u64 {
+        self.writer.expiring_keys()
+    }
+
+    /// Bytes of memory in use, and of the server's notes about keys.
+    pub fn used_bytes(&self) -> u64 {
+        self.writer.used_bytes()
+    }
+
+    /// The state of a key; `None` if it is absent.
+    ///
+    /// # Errors
+    /// If the table is broken.
+    pub fn head(&mut self, key: &[u8]) -> Result<Option<KeyHead>, KvError> {
+        Ok(self.writer.key_head(key, self.now_ns)?)
+    }
+
+    /// Appends a value to `out`, and before it the bytes that `head` writes when it is told the value's length: sixteen at most.
+    ///
+    /// # Errors
+    /// If the table is broken.
+    pub fn get(
+        &mut self,
+        key: &[u8],
+        out: &mut Vec<u8>,
+        head: impl FnOnce(u64, &mut [u8; ENVELOPE_BYTES]) -> usize,
+    ) -> Result<Option<KeyHead>, KvError> {
+        let start = out.len();
+        let Some(found) = self.writer.get_whole(key, self.now_ns, out)? else { return Ok(None) };
+        let mut bytes = [0; ENVELOPE_BYTES];
+        let head_bytes = head(found.value_bytes, &mut bytes).min(ENVELOPE_BYTES);
+        // The value's envelope makes room for the bytes before it.
+        out[start..start + head_bytes].copy_from_slice(&bytes[..head_bytes]);
+        out.copy_within(start + ENVELOPE_BYTES.., start + head_bytes);
+        out.truncate(out.len() - (ENVELOPE_BYTES - head_bytes));
+        Ok(Some(found))
+    }
+
+    /// Appends up to `len_bytes` of a value to `out`, from the byte `from` on; nothing if the key is absent.
+    ///
+    /// # Errors
+    /// If the table is broken.
+    pub fn get_range(&mut self, key: &[u8], from: u64, len_bytes: u64, out: &mut Vec<u8>) -> Result<(), KvError> {
+        Ok(self.writer.get_range(key, from, len_bytes, self.now_ns, out)?)
+    }
+
+    /// Puts a value. If freed memory is not yet free, or a client has locked the key, the call waits; others take their turn
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// If key or value is too long or the memory is full; [`KvError::Server`] if waiting for seconds was in vain.
+    pub fn put(&mut self, key: &[u8], value: &[u8], when: PutIf, expiry: PutExpiry) -> Result<LocalPut, KvError> {
+        self.attempt(|writer, now_ns| match writer.put(key, value, when, expiry, now_ns)? {
+            PutReply::Stored { version, is_new } => Ok(Some(LocalPut::Stored { version, is_new })),
+            PutReply::Conflict(version) => Ok(Some(LocalPut::Conflict(version))),
+            PutReply::Later => Ok(None),
+        })
+    }
+
+    /// Deletes a key. Returns true if it was there.
+    ///
+    /// # Errors
+    /// See [`LockedTable::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, KvError> {
+        self.attempt(|writer, now_ns| Ok(Some(writer.delete(key, None, now_ns)? == DeleteReply::Deleted)))
+    }
+
+    /// Gives a key another expiry. Returns false if it is absent.
+    ///
+    /// # Errors
+    /// See [`LockedTable::put`].
+    pub fn expire(&mut self, key: &[u8], expiry: PutExpiry) -> Result<bool, KvError> {
+        self.attempt(|writer, now_ns| match writer.expiry(key, Some(expiry), now_ns)? {
+            ExpireOutcome::Absent => Ok(Some(false)),
+            ExpireOutcome::Expires(_) => Ok(Some(true)),
+            ExpireOutcome::Later => Ok(None),
+        })
+    }
+
+    /// Appends keys to `out`, each with its length in four bytes (little-endian) before it, and tells the cursor of the rest:
+    /// zero at the end. `cursor` is zero at the beginning; `count` is about the number of keys to look at.
+    pub fn scan(&mut self, cursor: u64, count: usize, out: &mut Vec<u8>) -> u64 {
+        self.writer.scan(cursor, count, b"", self.now_ns, out)
+    }
+
+    /// Lets other threads take their turn, and looks at the clock again.
+    pub fn yield_now(&mut self) {
+        MutexGuard::bump(&mut self.writer);
+        self.now_ns = now_ns();
+    }
+
+    fn attempt<T>(
+        &mut self,
+        mut change: impl FnMut(&mut TableWriter, u64) -> Result<Option<T>, Status>,
+    ) -> Result<T, KvError> {
+        for _ in 0..ATTEMPTS {
+            match change(&mut self.writer, self.now_ns) {
+                Ok(Some(done)) => return Ok(done),
+                Err(status) if status.code() != Code::Unavailable => return Err(status.into()),
+                Ok(None) | Err(_) => MutexGuard::unlocked(&mut self.writer, || std::thread::sleep(PAUSE)),
+            }
+            self.now_ns = now_ns();
+        }
+        Err(Status::unavailable("freed memory is not yet free, or a client has locked the key").into())
+    }
+}

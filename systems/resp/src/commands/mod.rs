@@ -1,0 +1,31 @@
+//! The commands.
+//!
+//! ```text
+//!  dispatch        who may execute which command now
+//!  table           all commands: names, numbers of arguments, keys
+//!  strings, set, counters, expiry, keys, keyspace, transactions, pubsub
+//!  connection, clients, introspection, config, info, cluster
+//! ```
+
+pub(crate) mod clients;
+pub(crate) mod cluster;
+pub(crate) mod config;
+pub(crate) mod connection;
+pub(crate) mod counters;
+pub(crate) mod debug;
+pub(crate) mod dispatch;
+pub(crate) mod expiry;
+pub(crate) mod info;
+pub(crate) mod introspection;
+pub(crate) mod keys;
+pub(crate) mod keyspace;
+pub(crate) mod pubsub;
+pub(crate) mod set;
+pub(crate) mod strings;
+pub(crate) mod table;
+pub(crate) mod transactions;
+
+use crate::error::CommandError;
+
+/// The end of a command: its reply is written, or it is refused.
+pub(crate) type Outcome = Result<(), CommandError>;

@@ -1,0 +1,198 @@
+//! Channels. Messages go to clients of this door only, and to those that are there.
+
+use std::collections::BTreeSet;
+
+use super::Outcome;
+use crate::client::RespClient;
+use crate::door::{Door, RespCall, Subscribers};
+use crate::error::CommandError;
+use crate::glob;
+
+/// Channels and patterns of one client, at most.
+const MOST_SUBSCRIPTIONS: usize = 100_000;
+
+/// The three sorts of subscriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Channel,
+    Pattern,
+    Shard,
+}
+
+impl Sort {
+    fn names(self, client: &mut RespClient) -> &mut BTreeSet<Vec<u8>> {
+        match self {
+            Sort::Channel => &mut client.channels,
+            Sort::Pattern => &mut client.patterns,
+            Sort::Shard => &mut client.shard_channels,
+        }
+    }
+
+    fn subscribers(self, door: &mut Door) -> &mut Subscribers {
+        match self {
+            Sort::Channel => &mut door.channels,
+            Sort::Pattern => &mut door.patterns,
+            Sort::Shard => &mut door.shard_channels,
+        }
+    }
+
+    fn count(self, client: &RespClient) -> usize {
+        if self == Sort::Shard { client.shard_channels.len() } else { client.subscriptions() }
+    }
+}
+
+fn subscribe_to(call: &mut RespCall<'_, '_>, sort: Sort, word: &str) -> Outcome {
+    for name in &call.arguments[1..] {
+        if sort.names(call.client).len() >= MOST_SUBSCRIPTIONS {
+            return Err(CommandError::words("ERR too many subscriptions"));
+        }
+        if sort.names(call.client).insert(name.to_vec()) {
+            sort.subscribers(call.door).entry(name.to_vec()).or_default().insert(call.client.id);
+        }
+        let count = sort.count(call.client);
+        call.client.reply.push(3);
+        call.client.reply.bulk(word);
+        call.client.reply.bulk(name);
+        call.client.reply.count(count);
+    }
+    Ok(())
+}
+
+fn unsubscribe_from(call: &mut RespCall<'_, '_>, sort: Sort, word: &str) -> Outcome {
+    let names: Vec<Vec<u8>> = match &call.arguments[1..] {
+        [] => sort.names(call.client).iter().cloned().collect(),
+        names => names.iter().map(|name| name.to_vec()).collect(),
+    };
+    for name in &names {
+        if sort.names(call.client).remove(name) {
+            let subscribers = sort.subscribers(call.door);
+            if let Some(ids) = subscribers.get_mut(name) {
+                ids.remove(&call.client.id);
+                if ids.is_empty() {
+                    subscribers.remove(name);
+                }
+            }
+        }
+        tell_unsubscribed(call, sort, word, Some(name));
+    }
+    if names.is_empty() {
+        tell_unsubscribed(call, sort, word, None);
+    }
+    Ok(())
+}
+
+fn tell_unsubscribed(call: &mut RespCall<'_, '_>, sort: Sort, word: &str, name: Option<&[u8]>) {
+    let count = sort.count(call.client);
+    let reply = &mut call.client.reply;
+    reply.push(3);
+    reply.bulk(word);
+    match name {
+        Some(name) => reply.bulk(name),
+        None => reply.null(),
+    }
+    reply.count(count);
+}
+
+pub(crate) fn subscribe(call: &mut RespCall<'_, '_>) -> Outcome {
+    subscribe_to(call, Sort::Channel, "subscribe")
+}
+
+pub(crate) fn psubscribe(call: &mut RespCall<'_, '_>) -> Outcome {
+    subscribe_to(call, Sort::Pattern, "psubscribe")
+}
+
+pub(crate) fn ssubscribe(call: &mut RespCall<'_, '_>) -> Outcome {
+    subscribe_to(call, Sort::Shard, "ssubscribe")
+}
+
+pub(crate) fn unsubscribe(call: &mut RespCall<'_, '_>) -> Outcome {
+    unsubscribe_from(call, Sort::Channel, "unsubscribe")
+}
+
+pub(crate) fn punsubscribe(call: &mut RespCall<'_, '_>) -> Outcome {
+    unsubscribe_from(call, Sort::Pattern, "punsubscribe")
+}
+
+pub(crate) fn sunsubscribe(call: &mut RespCall<'_, '_>) -> Outcome {
+    unsubscribe_from(call, Sort::Shard, "sunsubscribe")
+}
+
+/// Sends a message to one client.
+fn deliver(call: &mut RespCall<'_, '_>, id: u64, parts: &[&[u8]]) {
+    let client = match call.door.clients.get_mut(&id) {
+        Some(client) => {
+            call.door.touched.push(id);
+            client
+        }
+        None if call.client.id == id => &mut *call.client,
+        None => return,
+    };
+    client.reply.push(parts.len());
+    parts.iter().for_each(|part| client.reply.bulk(part));
+}
+
+pub(crate) fn publish(call: &mut RespCall<'_, '_>) -> Outcome {
+    let (channel, message) = (call.arguments[1], call.arguments[2]);
+    let direct: Vec<u64> = call.door.channels.get(channel).into_iter().flatten().copied().collect();
+    let fits = |(pattern, _): &(&Vec<u8>, &BTreeSet<u64>)| glob::matches(pattern, channel);
+    let patterns: Vec<(Vec<u8>, Vec<u64>)> = call
+        .door
+        .patterns
+        .iter()
+        .filter(fits)
+        .map(|(pattern, ids)| (pattern.clone(), ids.iter().copied().collect()))
+        .collect();
+    let mut receivers = direct.len();
+    for id in direct {
+        deliver(call, id, &[b"message", channel, message]);
+    }
+    for (pattern, ids) in &patterns {
+        receivers += ids.len();
+        for id in ids {
+            deliver(call, *id, &[b"pmessage", pattern, channel, message]);
+        }
+    }
+    call.client.reply.count(receivers);
+    Ok(())
+}
+
+pub(crate) fn spublish(call: &mut RespCall<'_, '_>) -> Outcome {
+    let (channel, message) = (call.arguments[1], call.arguments[2]);
+    let ids: Vec<u64> = call.door.shard_channels.get(channel).into_iter().flatten().copied().collect();
+    for id in &ids {
+        deliver(call, *id, &[b"smessage", channel, message]);
+    }
+    call.client.reply.count(ids.len());
+    Ok(())
+}
+
+pub(crate) fn pubsub(call: &mut RespCall<'_, '_>) -> Outcome {
+    let (door, reply, rest) = (&*call.door, &mut call.client.reply, &call.arguments[2..]);
+    match call.arguments[1].to_ascii_lowercase().as_slice() {
+        b"channels" if rest.len() <= 1 => channels(&door.channels, rest, reply),
+        b"shardchannels" if rest.len() <= 1 => channels(&door.shard_channels, rest, reply),
+        b"numsub" => numbers(&door.channels, rest, reply),
+        b"shardnumsub" => numbers(&door.shard_channels, rest, reply),
+        b"numpat" if rest.is_empty() => reply.count(door.patterns.len()),
+        name @ (b"channels" | b"shardchannels" | b"numpat") => {
+            return Err(CommandError::arity(&format!("pubsub|{}", String::from_utf8_lossy(name))));
+        }
+        _ => return Err(CommandError::subcommand("pubsub", call.arguments[1])),
+    }
+    Ok(())
+}
+
+fn channels(subscribers: &Subscribers, pattern: &[&[u8]], reply: &mut crate::reply::RespReply) {
+    let fits = |name: &&Vec<u8>| pattern.first().is_none_or(|pattern| glob::matches(pattern, name));
+    let names: Vec<&Vec<u8>> = subscribers.keys().filter(fits).collect();
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name));
+}
+
+fn numbers(subscribers: &Subscribers, names: &[&[u8]], reply: &mut crate::reply::RespReply) {
+    reply.array(names.len() * 2);
+    for name in names {
+        reply.bulk(name);
+        reply.count(subscribers.get(*name).map_or(0, BTreeSet::len));
+    }
+}
