@@ -1,5 +1,7 @@
 //! Queue pairs and shared receive queues.
 
+use std::time::Duration;
+
 use device::{Error, PostFailure, SrqId};
 use transport::{
     AttrMask, QpAttr, QpCaps, QpCounters, QpState, QpType, Reason, RecvWr, RemoteAddr, SendWr, WriteAtOnce,
@@ -152,6 +154,19 @@ impl Qp {
     /// If the device refuses.
     pub fn detach_multicast(&self, group: Gid) -> Result<(), Error> {
         either!(self, qp => qp.detach_multicast(group))
+    }
+
+    /// Fails the queue pair. False: a peer on this host may be in the middle of an access after `patience`. The system's
+    /// devices end accesses with the queue pair.
+    pub fn cut_off(&self, patience: Duration) -> bool {
+        match self {
+            Qp::Longarm(qp) => qp.cut_off(patience),
+            Qp::Verbs(qp) => {
+                let attr = QpAttr { state: QpState::Error, ..QpAttr::default() };
+                let _ = qp.modify(&attr, AttrMask::STATE);
+                true
+            }
+        }
     }
 
     /// The reason of its failure, as far as the device tells.

@@ -198,6 +198,22 @@ impl Link {
         hazard::drain(self.theirs().hazards.iter().map(|line| &line.0), || patience.wait());
     }
 
+    /// Waits until every access of the peer to this process' memory that began before this call has ended, for `patience` at
+    /// most. The link may be dead. False: an access may go on, that of a process which stands still in it, or
+    /// only claims so. The link stays as it is, and the caller can ask again.
+    pub fn peer_accesses_end_within(&self, patience: Duration) -> bool {
+        fence(SeqCst);
+        // Either end may have closed the socket. The process itself knows best.
+        let is_gone = || self.peer.process_has_ended().unwrap_or(self.death() == Some(Death::Gone));
+        let (began, mut round) = (Instant::now(), 0);
+        let ended = hazard::drain(self.theirs().hazards.iter().map(|line| &line.0), || {
+            wait(round);
+            round = round.saturating_add(1);
+            !is_gone() && began.elapsed() < patience
+        });
+        ended || is_gone()
+    }
+
     /// The right to send on a lane; waits for other threads of this process that have it.
     ///
     /// # Panics

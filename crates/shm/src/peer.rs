@@ -243,7 +243,12 @@ impl Peer {
 
     /// True if its process has ended. False as well if its memory was never reached.
     pub(crate) fn has_ended(&self) -> bool {
-        self.far.get().is_some_and(ReachableProcess::has_ended)
+        self.process_has_ended().unwrap_or(false)
+    }
+
+    /// Whether its process has ended; `None` if its memory was never reached.
+    pub(crate) fn process_has_ended(&self) -> Option<bool> {
+        self.far.get().map(ReachableProcess::has_ended)
     }
 
     fn living(&self) -> io::Result<&ReachableProcess> {

@@ -39,7 +39,7 @@ mod protocol;
 mod server;
 mod tasks;
 
-pub use client::{GetWay, KvItem, KvOptions, KvStats, KvTable, KvValue, TimeToLive};
+pub use client::{GetWay, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
 pub use envelope::KvVersion;
 pub use error::KvError;
 pub use journal::FsyncRule;

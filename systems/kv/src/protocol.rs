@@ -69,6 +69,8 @@ pub(crate) struct OpenReply {
     pub(crate) evicts: bool,
     /// The last change that is on disk. `None`: clients need not know, since changes are acknowledged before.
     pub(crate) durable: Option<u64>,
+    /// Clients may PUT alone.
+    pub(crate) writable: bool,
 }
 
 /// Every other request begins with the grant.
@@ -88,6 +90,16 @@ pub(crate) struct AttachRequest {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AttachReply {
     pub(crate) key: Option<Vec<u8>>,
+    /// The right to PUT alone, if the client asked for it and the table has one to give.
+    pub(crate) writer: Option<WriterRight>,
+}
+
+/// A client's number as the holder of locks, and its block for copies.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct WriterRight {
+    pub(crate) holder: u16,
+    pub(crate) copy_at: u64,
+    pub(crate) copy_bytes: u64,
 }
 
 /// Behind it: the key.

@@ -1,6 +1,6 @@
 //! Servers whose tables are on disk, killed at random moments: nothing that was acknowledged is lost, and nothing else appears.
 
-#[path = "support/history.rs"]
+#[path = "../src/sim/history.rs"]
 mod history;
 mod support;
 

@@ -1,6 +1,6 @@
 //! Clients that are killed and servers that are stopped in the middle: the histories of single keys stay linearizable.
 
-#[path = "support/history.rs"]
+#[path = "../src/sim/history.rs"]
 mod history;
 mod support;
 

@@ -71,7 +71,7 @@ pub use object::{
     AtomicReads, Crc64, LineVersions, Location, MAX_KEY_BYTES, MAX_VALUE_BYTES, ObjectHeader, ObjectState, OpenObject,
     ReadGrain, Seal, SizeClass, TornCheck, Unopened,
 };
-pub use owner::{OwnerError, OwnerOptions, PutOutcome, TableOwner};
+pub use owner::{EndedLock, LastAccess, LockEnd, OwnerError, OwnerOptions, PeerTable, PutOutcome, TableOwner};
 pub use root::{ROOT_BYTES, RootCopy};
 pub use tree::{
     KeyRange, NODE_BYTES, NodeCache, OwnedPart, ScanItem, ScanStep, TreeLookup, TreeOptions, TreeOwner, TreeRoot,
@@ -79,6 +79,6 @@ pub use tree::{
 };
 pub use update::{OneSidedUpdate, UpdateRefusal, UpdateStep};
 pub use verbs::{
-    FoundPlace, ReadError, ReaderOptions, ReaderStats, SharedTableReader, SharedTreeReader, TableMemory, TableReader,
-    TreeReader,
+    AloneError, AloneOutcome, FoundPlace, ReadError, ReaderOptions, ReaderStats, SharedTableReader, SharedTreeReader,
+    TableMemory, TableReader, TreeReader, WriterPass,
 };

@@ -49,6 +49,9 @@ pub enum UpdateRefusal {
     /// Zero means unlocked, and the highest number is the owner's.
     #[error("{0} is no number of a peer")]
     NoHolder(u16),
+    /// The count of the object's changes ends here. The owner begins another one, so that no version comes again.
+    #[error("the object has changed 2^32 times: its owner has to do this change")]
+    LastVersion,
     /// The object does not fit its block.
     #[error("the object would have {object_bytes} bytes, and its block has {block_bytes}")]
     TooLong {
@@ -103,12 +106,19 @@ impl<C: TornCheck> OneSidedUpdate<C> {
             _ if !C::PEERS_MAY_WRITE => return Err(UpdateRefusal::OwnerOnly),
             0 | u16::MAX => return Err(UpdateRefusal::NoHolder(holder)),
             _ if object_bytes > block_bytes => return Err(UpdateRefusal::TooLong { object_bytes, block_bytes }),
+            _ if found.version() == u32::MAX => return Err(UpdateRefusal::LastVersion),
             _ if found.holder() != 0 || found.state() != ObjectState::Live => return Err(UpdateRefusal::Locked(found)),
             _ => {}
         }
         (self.at, self.found, self.locked) = (location.offset(), found, found.held_by(holder));
         C::encode(Seal::new(root.salt, self.at), found.next(), key, value, &mut self.image);
         Ok(UpdateStep::CompareSwap { at: self.at, compare: found.word(), swap: self.locked.word() })
+    }
+
+    /// All bytes of the new object. A peer whose writes must survive it WRITEs them to a block of its own before it takes
+    /// the lock ([`PeerTable::lend_copy`](crate::PeerTable::lend_copy)).
+    pub fn image(&self) -> &[u8] {
+        &self.image
     }
 
     /// Takes the word that the compare-and-swap found.
@@ -185,6 +195,8 @@ mod tests {
         assert_eq!(refusal(header, u16::MAX, b""), UpdateRefusal::NoHolder(u16::MAX));
         assert_eq!(refusal(header, 1, &[0; 40]), UpdateRefusal::TooLong { object_bytes: 67, block_bytes: 64 });
         assert_eq!(refusal(header.held_by(2), 1, b""), UpdateRefusal::Locked(header.held_by(2)));
+        let last = ObjectHeader::new(ObjectState::Live, header.incarnation(), u32::MAX);
+        assert_eq!(refusal(last, 1, b""), UpdateRefusal::LastVersion);
         let refused =
             OneSidedUpdate::<LineVersions>::new().start(&root, (header, location), 1, b"key", b"").map(|_| ());
         assert_eq!(refused, Err(UpdateRefusal::OwnerOnly));

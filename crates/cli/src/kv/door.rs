@@ -49,9 +49,9 @@ impl DoorArgs {
     /// Opens the door, if it is wanted.
     pub(super) fn open(&self, server: &KvServer) -> Result<Option<RespServer>, Error> {
         let Some(address) = &self.resp else { return Ok(None) };
-        let table = server
-            .local_table(&self.resp_table)
-            .ok_or_else(|| Error::Usage(format!("--resp-table: there is no table {:?}", self.resp_table)))?;
+        let table = server.local_table(&self.resp_table).ok_or_else(|| {
+            Error::Usage(format!("--resp-table: there is no table {:?} that only the server writes", self.resp_table))
+        })?;
         let mut options = RespOptions::default();
         options.users = self.users()?;
         options.tls = self.tls()?;

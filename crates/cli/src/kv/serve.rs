@@ -1,6 +1,7 @@
 //! `longarm kv serve`: the server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use longarm_kv::{DataOptions, FsyncRule, KvLayout, KvServer, TableOptions, WhenFull};
@@ -18,6 +19,8 @@ A table is NAME, or NAME with settings behind commas:
   max-memory=SIZE                        the bound for its keys and values
   keys=N                                 keys that its index has room for at first
   when-full=evict|refuse                 the rule at the bound
+  writable                               clients may PUT by WRITEs alone: they can also destroy the table
+  lease=SECONDS                          a client that keeps a key locked for so long is cut off (2)
   secret-file=FILE                       clients must have this secret: 16 random bytes or more
 Example: longarm kv serve --table sessions,max-memory=1G --table orders,when-full=refuse,secret-file=orders.key";
 
@@ -99,6 +102,10 @@ fn parse_table(text: &str, defaults: &TableOptions) -> Result<(String, TableOpti
     let mut parts = text.split(',');
     let (name, mut options) = (parts.next().unwrap_or_default(), defaults.clone());
     for part in parts {
+        if part == "writable" {
+            options.writable = true;
+            continue;
+        }
         let Some((setting, value)) = part.split_once('=') else {
             return Err(refused(format!("{part:?} is no setting")));
         };
@@ -108,6 +115,12 @@ fn parse_table(text: &str, defaults: &TableOptions) -> Result<(String, TableOpti
             }
             "max-memory" => options.max_bytes = sizes::bytes(value).map_err(refused)?,
             "keys" => options.keys = value.parse().map_err(|_| refused(format!("{value:?} is no number")))?,
+            "lease" => {
+                let seconds = value.parse().ok().filter(|seconds| (0.001..=3600.0).contains(seconds));
+                let seconds =
+                    seconds.ok_or_else(|| refused(format!("{value:?}: a lease has 0.001 to 3600 seconds")))?;
+                options.lease = Duration::from_secs_f64(seconds);
+            }
             "when-full" if value == "evict" => options.when_full = WhenFull::Evict,
             "when-full" if value == "refuse" => options.when_full = WhenFull::Refuse,
             "when-full" => return Err(refused(format!("{value:?}: a full table can evict or refuse"))),
@@ -129,7 +142,18 @@ mod tests {
         let (name, options) = parse("a,layout=cuckoo,max-memory=8M,keys=99,when-full=refuse").unwrap();
         assert_eq!((name.as_str(), options.layout, options.max_bytes), ("a", KvLayout::Cuckoo, 8 << 20));
         assert_eq!((options.keys, options.when_full), (99, WhenFull::Refuse));
-        for wrong in ["a,layout=heap", "a,keys", "a,keys=x", "a,when-full=x", "a,colour=red", "a,secret-file=/none"] {
+        let (_, options) = parse("a,writable,lease=0.5").unwrap();
+        assert_eq!((options.writable, options.lease), (true, Duration::from_millis(500)));
+        for wrong in [
+            "a,lease=0",
+            "a,lease=x",
+            "a,layout=heap",
+            "a,keys",
+            "a,keys=x",
+            "a,when-full=x",
+            "a,colour=red",
+            "a,secret-file=/none",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,6 +1,7 @@
 //! Queue pairs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use transport::{
     AttrMask, Mtu, PdId, QpAttr, QpCaps, QpCounters, QpInit, QpState, QpType, Reason, RecvWr, RemoteAddr, SendWr,
@@ -267,6 +268,20 @@ impl Qp {
     /// The reason of its failure, if it has failed.
     pub fn failure(&self) -> Option<Reason> {
         self.ask(transport::Qp::failure).flatten()
+    }
+
+    /// Fails the queue pair, so that the peer begins no further access to this process' memory. Then waits until accesses
+    /// of a peer on this host have ended that are under way, for `patience` at most. False: one may go on, of a process that
+    /// stands still in it. [`modify`](Qp::modify) would wait for half a minute.
+    pub fn cut_off(&self, patience: Duration) -> bool {
+        let QpHandle { engine, entry, .. } = &*self.handle;
+        engine.drain();
+        engine.drain_qp(entry);
+        let attr = QpAttr { state: QpState::Error, ..QpAttr::default() };
+        // One that was destroyed, or has failed, lets nobody in.
+        let _ = self.work(|qp, host| Ok(qp.modify(&attr, AttrMask::STATE, host)?));
+        let link = entry.lock().live.as_ref().and_then(|live| live.shm.as_ref()).map(ShmEndpoint::link);
+        link.is_none_or(|link| link.peer_accesses_end_within(patience))
     }
 
     /// Its counters; all zero once it was destroyed.

@@ -141,6 +141,25 @@ impl<S: Connected> QueuePair<S> {
         self.core.handle().state()
     }
 
+    /// Fails the queue pair at once, so that the peer begins no further access to our memory. Then waits until those that
+    /// are under way have ended, for `patience` at most. True if they have: no WRITE of the peer comes late.
+    ///
+    /// False means that the peer is a process on this host which stands still in the middle of an access, and may go on
+    /// later. The caller can ask again. Dropping the queue pair then takes up to half a minute, and so does
+    /// dropping memory or a window that the peer could reach.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(connection: longarm::Connection, window: longarm::BoundWindow<'static>) {
+    /// if connection.cut_off(Duration::from_millis(10)) {
+    ///     drop(window);                                           // at once
+    /// }
+    /// # }
+    /// ```
+    pub fn cut_off(&self, patience: Duration) -> bool {
+        self.core.handle().cut_off(patience)
+    }
+
     /// The reason why it failed, in words, if it did.
     pub fn failure(&self) -> Option<Reason> {
         self.core.failure()

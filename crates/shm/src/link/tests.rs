@@ -66,6 +66,21 @@ fn a_peer_that_ends_no_access_loses_the_link() {
 }
 
 #[test]
+fn an_access_that_goes_on_is_told_and_the_link_stays() {
+    let couple = Couple::new();
+    let [a, b] = &couple.links;
+    assert!(b.peer_accesses_end_within(Duration::ZERO));
+    let held = a.enter(4);
+    assert!(!b.peer_accesses_end_within(Duration::from_millis(20)));
+    assert_eq!(b.death(), None);
+    // Nor is it forgotten when the link dies meanwhile.
+    b.die(Death::Stuck);
+    assert!(!b.peer_accesses_end_within(Duration::from_millis(1)));
+    drop(held);
+    assert!(b.peer_accesses_end_within(Duration::ZERO));
+}
+
+#[test]
 fn the_owner_waits_for_accesses_that_began_before() {
     let couple = Couple::new();
     let [a, b] = &couple.links;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use remote::ReadError;
+use remote::{LookupError, ReadError};
 
 use crate::client::options::GetWay;
 use crate::client::reader::{LookedUp, RemoteReader, attach};
@@ -149,6 +149,11 @@ impl KvTable {
                 }
             }) {
                 Ok(()) => break,
+                // A client that PUTs alone has a lock, and may be gone. The server knows.
+                Err(ReadFailure::Read(ReadError::Lookup(LookupError::Busy))) if self.is_writable() => {
+                    doubtful.extend((0..keys.len()).filter(|number| !is_told[*number]));
+                    break;
+                }
                 Err(error) => {
                     let until = *until.get_or_insert_with(|| self.session.deadline());
                     self.recover(error, until)?;
@@ -206,7 +211,7 @@ impl KvTable {
     }
 
     /// Drops the connection for READs.
-    fn detach(&mut self) {
+    pub(super) fn detach(&mut self) {
         self.stats.reads += self.reader.take().map_or(0, |reader| reader.stats().reads);
     }
 
@@ -304,9 +309,14 @@ impl KvTable {
         };
         for key in keys {
             self.report.count(|| tag_of(seed, key));
-            if let Some((gets, tags)) = self.report.take_due() {
-                self.send_report(gets, &tags);
-            }
+            self.send_due_report();
+        }
+    }
+
+    /// Sends the report if it is due.
+    pub(super) fn send_due_report(&mut self) {
+        if let Some((gets, tags)) = self.report.take_due() {
+            self.send_report(gets, &tags);
         }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!  table      operations          get       GETs, one-sided and by RPC       long   values in pieces
 //!  range      ranges of ordered tables, one-sided and by RPC
+//!  put_alone  PUTs by lock, WRITE, unlock
 //!  reader     the connection for READs      report   GETs that the server did not see
 //!  session    the RPC session, and the right to the table: made again when they are lost
 //!  opening    the messages that prove who may open a table
@@ -13,6 +14,7 @@ mod get;
 mod long;
 mod opening;
 mod options;
+mod put_alone;
 mod range;
 mod reader;
 mod report;
@@ -22,8 +24,9 @@ mod table;
 pub use get::KvValue;
 pub(crate) use get::judge;
 pub(crate) use opening::TableOpening;
-pub use options::{GetWay, KvOptions};
+pub use options::{GetWay, KvOptions, PutWay};
 pub use range::KvItem;
+pub(crate) use reader::LOCKED;
 pub(crate) use report::ReadReport;
 pub(crate) use session::Repeat;
 pub use table::{KvStats, KvTable, TimeToLive};

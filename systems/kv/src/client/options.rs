@@ -34,6 +34,32 @@ impl GetWay {
     }
 }
 
+/// The way by which a client PUTs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PutWay {
+    /// The client asks, and the server changes the table.
+    #[default]
+    Rpc,
+    /// The client locks the object by compare-and-swap, WRITEs it and unlocks it (DrTM-KV): the server's processor does
+    /// nothing. So for keys that are there, stay, and have a block that the value fits; the rest goes by request. The
+    /// table must be [writable](crate::TableOptions::writable), and GETs [one-sided](GetWay::OneSided).
+    OneSided,
+}
+
+impl PutWay {
+    /// All of them.
+    pub const ALL: [PutWay; 2] = [PutWay::Rpc, PutWay::OneSided];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            PutWay::Rpc => "rpc",
+            PutWay::OneSided => "one-sided",
+        }
+    }
+}
+
 /// Settings of a client of one table.
 #[derive(Clone, Debug)]
 pub struct KvOptions {
@@ -41,6 +67,8 @@ pub struct KvOptions {
     pub secret: Option<TableSecret>,
     /// The way by which it GETs.
     pub get: GetWay,
+    /// The way by which it PUTs.
+    pub put: PutWay,
     /// Keys whose places it remembers.
     pub locations: usize,
     /// GETs under way at a time in a multi-get.
@@ -56,6 +84,7 @@ impl Default for KvOptions {
         KvOptions {
             secret: None,
             get: GetWay::OneSided,
+            put: PutWay::Rpc,
             locations: 1 << 16,
             outstanding: 16,
             timeout: Duration::from_secs(5),

@@ -4,19 +4,21 @@ use std::time::{Duration, Instant};
 
 use longarm::{Connection, RemoteKey, Route};
 use remote::{
-    AtomicReads, Cluster, Crc64, Cuckoo, FoundObject, Hopscotch, KeyRange, ObjectHeader, ReadError, ReaderOptions,
-    ReaderStats, ScanItem, TableLayout, TableReader, TornCheck, TreeReader,
+    AloneError, AloneOutcome, AtomicReads, Cluster, Crc64, Cuckoo, FoundObject, Hopscotch, KeyRange, ObjectHeader,
+    ReadError, ReaderOptions, ReaderStats, ScanItem, TableLayout, TableReader, TornCheck, TreeReader, WriterPass,
 };
 
 use crate::client::device::{DeviceReader, NoDeviceGets};
-use crate::client::options::GetWay;
+use crate::client::options::{GetWay, PutWay};
 use crate::client::session::{Repeat, TableSession};
 use crate::error::KvError;
-use crate::protocol::{ATTACH, AttachReply, AttachRequest, encode};
+use crate::protocol::{ATTACH, AttachReply, AttachRequest, WriterRight, encode};
 use crate::server::{KvLayout, private_data};
 
 /// The pause between two questions whether the server has the connection, too.
 const PAUSE: Duration = Duration::from_micros(100);
+/// A reader of a table whose clients write waits so long for an object that is being written.
+pub(crate) const LOCKED: Duration = Duration::from_millis(1);
 
 /// The outcome of a lookup.
 pub(crate) enum LookedUp<'a> {
@@ -47,15 +49,34 @@ pub(crate) trait RemoteReader: Send {
     }
     fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError>;
     fn stats(&self) -> ReaderStats;
+    /// Gives a present key a new value alone, once. `value_of` makes it from the stored bytes that a lookup finds. `None`:
+    /// there is no right to it.
+    fn put_alone(&mut self, _: &[u8], _: MakeValue<'_>) -> Option<Result<AloneOutcome, AloneError>> {
+        None
+    }
 }
 
-impl<L: TableLayout, C: TornCheck> RemoteReader for TableReader<Connection, L, C> {
+/// Makes the new stored bytes from an object's first word and the old ones; false declines.
+pub(crate) type MakeValue<'a> = &'a mut dyn FnMut(ObjectHeader, &[u8], &mut Vec<u8>) -> bool;
+
+/// A reader of a table with slots, and its right to write.
+struct SlotReader<L: TableLayout, C> {
+    table: TableReader<Connection, L, C>,
+    writer: Option<WriterPass>,
+}
+
+impl<L: TableLayout, C: TornCheck> RemoteReader for SlotReader<L, C> {
     fn look_up(&mut self, keys: &[&[u8]], each: EachFound<'_>) -> Result<(), ReadError> {
-        self.multi_get(keys, |number, found| each(number, found.into()))
+        self.table.multi_get(keys, |number, found| each(number, found.into()))
     }
 
     fn stats(&self) -> ReaderStats {
-        TableReader::stats(self)
+        self.table.stats()
+    }
+
+    fn put_alone(&mut self, key: &[u8], value_of: MakeValue<'_>) -> Option<Result<AloneOutcome, AloneError>> {
+        let pass = self.writer?;
+        Some(self.table.update_alone(key, &pass, |found, value| value_of(found.header, found.value, value)))
     }
 }
 
@@ -77,19 +98,23 @@ impl RemoteReader for TreeReader<Connection, Crc64> {
 /// Connects to the server's memory, and makes a reader of the table there.
 pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<dyn RemoteReader>, KvError> {
     let opened = session.open(until)?;
-    let (grant, data_port) = (opened.grant, opened.data_port);
+    let (grant, data_port, writable) = (opened.grant, opened.data_port, opened.writable);
     let layout: KvLayout = opened.layout.parse().map_err(|_| {
         KvError::Invalid(format!("the table has the layout {:?}, which this client cannot read", opened.layout))
     })?;
     let mut attempt = [0; 8];
     getrandom::fill(&mut attempt).map_err(|error| not_attached(session, error))?;
     let attempt = u64::from_le_bytes(attempt);
-    let connection = connect(session, data_port, &private_data(&grant, attempt), until)?;
-    let key = loop {
+    let writes = session.options.put == PutWay::OneSided;
+    let connection = connect(session, data_port, &private_data(&grant, attempt, writes), until)?;
+    let (key, writer) = loop {
         let reply: AttachReply = session
             .call(ATTACH, Repeat::Always, until, |grant, out| encode(&AttachRequest { grant, attempt }, &[], out))?;
         match reply.key {
-            Some(bytes) => break RemoteKey::from_bytes(&bytes).map_err(|error| not_attached(session, error))?,
+            Some(bytes) => {
+                let key = RemoteKey::from_bytes(&bytes).map_err(|error| not_attached(session, error))?;
+                break (key, reply.writer.map(pass_of));
+            }
             None if !connection.is_connected() => return Err(not_attached(session, "the server ended the connection")),
             None if Instant::now() >= until => return Err(not_attached(session, "the server has not accepted it")),
             None => std::thread::sleep(PAUSE),
@@ -99,13 +124,19 @@ pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<d
         locations: session.options.locations,
         outstanding: session.options.outstanding,
         timeout: session.options.timeout,
-        patience: session.options.timeout,
+        // A lock may be that of a client that is gone: then the server has to be asked.
+        patience: if writable { LOCKED } else { session.options.timeout },
         ..ReaderOptions::default()
     };
     if session.options.get == GetWay::Device {
         return device_reader(session, connection, key, until);
     }
-    reader_of(layout, connection, key, options).map_err(KvError::Read)
+    reader_of(layout, connection, (key, writer), options).map_err(KvError::Read)
+}
+
+/// The server tells where the block for copies is. A wrong place only harms the table that it has.
+fn pass_of(right: WriterRight) -> WriterPass {
+    WriterPass { holder: right.holder, copy_at: right.copy_at, copy_bytes: right.copy_bytes }
 }
 
 fn device_reader(
@@ -129,14 +160,23 @@ fn device_reader(
 fn reader_of(
     layout: KvLayout,
     connection: Connection,
-    key: RemoteKey,
+    (key, writer): (RemoteKey, Option<WriterPass>),
     options: ReaderOptions,
 ) -> Result<Box<dyn RemoteReader>, ReadError> {
     Ok(match layout {
-        KvLayout::Cluster => Box::new(TableReader::<_, Cluster, Crc64>::new(connection, key, options)?),
-        KvLayout::Hopscotch => Box::new(TableReader::<_, Hopscotch, Crc64>::new(connection, key, options)?),
-        KvLayout::Cuckoo => Box::new(TableReader::<_, Cuckoo, Crc64>::new(connection, key, options)?),
-        KvLayout::ClusterAtomic => Box::new(TableReader::<_, Cluster, AtomicReads>::new(connection, key, options)?),
+        KvLayout::Cluster => {
+            Box::new(SlotReader { table: TableReader::<_, Cluster, Crc64>::new(connection, key, options)?, writer })
+        }
+        KvLayout::Hopscotch => {
+            Box::new(SlotReader { table: TableReader::<_, Hopscotch, Crc64>::new(connection, key, options)?, writer })
+        }
+        KvLayout::Cuckoo => {
+            Box::new(SlotReader { table: TableReader::<_, Cuckoo, Crc64>::new(connection, key, options)?, writer })
+        }
+        KvLayout::ClusterAtomic => Box::new(SlotReader {
+            table: TableReader::<_, Cluster, AtomicReads>::new(connection, key, options)?,
+            writer,
+        }),
         KvLayout::Tree => Box::new(TreeReader::<_, Crc64>::new(connection, key, options)?),
     })
 }

@@ -14,38 +14,47 @@ const MOST_TAGS: usize = 512;
 /// The GETs since the last report.
 pub(crate) struct ReadReport {
     gets: u64,
+    /// GETs, and PUTs by the client alone.
+    uses: u64,
     tags: Vec<u64>,
     sent: Instant,
 }
 
 impl ReadReport {
     pub(crate) fn new() -> ReadReport {
-        ReadReport { gets: 0, tags: Vec::new(), sent: Instant::now() }
+        ReadReport { gets: 0, uses: 0, tags: Vec::new(), sent: Instant::now() }
     }
 
     /// Counts a GET. `tag` makes the key's tag if it is one of the sample.
     pub(crate) fn count(&mut self, tag: impl FnOnce() -> u64) {
         self.gets += 1;
-        if self.gets % SAMPLE == 1 && self.tags.len() < MOST_TAGS {
+        self.touch(tag);
+    }
+
+    /// Counts a PUT that the server did not see.
+    pub(crate) fn touch(&mut self, tag: impl FnOnce() -> u64) {
+        self.uses += 1;
+        if self.uses % SAMPLE == 1 && self.tags.len() < MOST_TAGS {
             self.tags.push(tag());
         }
     }
 
     /// The report, if it is due: the number of GETs, and the tags.
     pub(crate) fn take_due(&mut self) -> Option<(u64, Vec<u8>)> {
-        let is_due = self.gets > 0 && self.gets.is_multiple_of(LOOK) && self.sent.elapsed() >= PERIOD;
+        let is_due = self.uses > 0 && self.uses.is_multiple_of(LOOK) && self.sent.elapsed() >= PERIOD;
         is_due.then(|| self.take())
     }
 
     /// All that was counted.
     pub(crate) fn take(&mut self) -> (u64, Vec<u8>) {
         self.sent = Instant::now();
+        self.uses = 0;
         let tags = self.tags.drain(..).flat_map(u64::to_le_bytes).collect();
         (std::mem::take(&mut self.gets), tags)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.gets == 0
+        self.uses == 0
     }
 }
 
@@ -61,5 +70,9 @@ mod tests {
         let (gets, tags) = report.take();
         assert_eq!((gets, tags.len()), (100, 7 * 8));
         assert!(report.is_empty());
+        (0..20).for_each(|number| report.touch(|| number));
+        assert!(!report.is_empty());
+        let (gets, tags) = report.take();
+        assert_eq!((gets, tags.len()), (0, 2 * 8), "PUTs are no GETs");
     }
 }

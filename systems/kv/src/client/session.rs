@@ -12,9 +12,12 @@ use crate::error::KvError;
 use crate::protocol::{
     ATTACH, AttachReply, AttachRequest, CHALLENGE, CLOSE, GrantKey, GrantRequest, OPEN, OpenReply, decode, encode,
 };
+use crate::server::is_locked;
 
 /// The pause between two attempts to reach a server.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The pause before a request comes again that met a lock.
+const LOCKED: Duration = Duration::from_micros(100);
 /// The longest time that a client takes to say that it goes.
 const FAREWELL: Duration = Duration::from_millis(100);
 
@@ -157,6 +160,8 @@ impl TableSession {
         match status.code() {
             // The server was started anew, or has forgotten us.
             Code::Aborted => self.opened = None,
+            // The server ends the lock of a client that is gone.
+            Code::Unavailable if is_locked(&status) => std::thread::sleep(LOCKED),
             Code::Unavailable if may_repeat => self.rpc = None,
             _ => return Err(status.into()),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::long::LONG_BYTES;
-use crate::client::options::{GetWay, KvOptions};
+use crate::client::options::{GetWay, KvOptions, PutWay};
 use crate::client::reader::RemoteReader;
 use crate::client::report::ReadReport;
 use crate::client::session::{Repeat, TableSession};
@@ -40,6 +40,8 @@ pub struct KvStats {
     pub one_sided_ranges: u64,
     /// Ranges by request.
     pub rpc_ranges: u64,
+    /// PUTs by compare-and-swap and WRITEs alone.
+    pub one_sided_puts: u64,
     /// Connections for READs that were made.
     pub attached: u64,
 }
@@ -83,6 +85,7 @@ impl KvTable {
         };
         let until = table.session.deadline();
         table.session.open(until)?;
+        table.check_put_way()?;
         if table.session.options.get != GetWay::Rpc {
             table.attached(until)?;
         }
@@ -135,6 +138,9 @@ impl KvTable {
         condition: PutIf,
         expiry: PutExpiry,
     ) -> Result<KvVersion, KvError> {
+        if let Some(done) = self.put_alone(key, value, condition, expiry) {
+            return done;
+        }
         let until = self.session.deadline();
         let head = |grant| PutRequest { grant, condition, expiry, key_bytes: key.len() as u32 };
         loop {
@@ -165,6 +171,9 @@ impl KvTable {
         count: usize,
         mut pair: impl FnMut(usize) -> (&'a [u8], &'a [u8]),
     ) -> Result<(), KvError> {
+        if self.session.options.put == PutWay::OneSided {
+            return (0..count).map(&mut pair).try_for_each(|(key, value)| self.put(key, value).map(drop));
+        }
         let (until, mut alone) = (self.session.deadline(), Vec::new());
         let short: Vec<usize> = (0..count).filter(|number| !is_long(pair(*number))).collect();
         alone.extend((0..count).filter(|number| is_long(pair(*number))));

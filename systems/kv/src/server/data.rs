@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use longarm::{CompletionQueue, Connecting, Incoming, Listener, ProtectionDomain, QpBuilder};
+use longarm::{CompletionQueue, Connecting, Incoming, Listener, QpBuilder};
 
 use crate::clock::now_ns;
 use crate::protocol::GrantKey;
-use crate::server::grants::{DataEnd, Grants, TableGrant};
+use crate::server::grants::{AdmittedWriter, DataEnd, Grants, TableGrant};
 use crate::server::served::ServedTable;
 
 /// A client that has not connected by then is dropped.
@@ -21,18 +21,20 @@ const MOST_UNDER_WAY: usize = 256;
 /// Time between two looks at connections that have ended, and at expired keys.
 const HOUSEKEEPING: Duration = Duration::from_millis(20);
 
-/// Bytes of private data with which a client connects: its grant, and the number of its attempt.
-pub(crate) fn private_data(grant: &GrantKey, attempt: u64) -> [u8; 24] {
-    let mut bytes = [0; 24];
+/// Bytes of private data with which a client connects: its grant, the number of its attempt, and 1 if it wants to PUT alone.
+pub(crate) fn private_data(grant: &GrantKey, attempt: u64, writes: bool) -> [u8; 25] {
+    let mut bytes = [0; 25];
     bytes[..16].copy_from_slice(grant);
-    bytes[16..].copy_from_slice(&attempt.to_le_bytes());
+    bytes[16..24].copy_from_slice(&attempt.to_le_bytes());
+    bytes[24] = u8::from(writes);
     bytes
 }
 
-fn parse(bytes: &[u8]) -> Option<(GrantKey, u64)> {
+/// The end may be missing: zeros.
+fn parse(bytes: &[u8]) -> Option<(GrantKey, u64, bool)> {
     let (grant, rest) = bytes.split_first_chunk::<16>()?;
-    let (attempt, _) = rest.split_first_chunk::<8>()?;
-    Some((*grant, u64::from_le_bytes(*attempt)))
+    let (attempt, rest) = rest.split_first_chunk::<8>()?;
+    Some((*grant, u64::from_le_bytes(*attempt), rest.first() == Some(&1)))
 }
 
 /// A client's connection on its way.
@@ -40,13 +42,13 @@ struct Arriving {
     connecting: Pin<Box<Connecting<QpBuilder>>>,
     grant: Arc<TableGrant>,
     attempt: u64,
+    writes: bool,
     until: Instant,
 }
 
 /// The thread that accepts connections for READs, and does what has to be done from time to time.
 pub(crate) struct DataThread {
     pub(crate) listener: Listener,
-    pub(crate) domain: ProtectionDomain,
     pub(crate) queue: CompletionQueue,
     pub(crate) grants: Arc<Grants>,
     pub(crate) tables: Vec<Arc<ServedTable>>,
@@ -71,13 +73,17 @@ impl DataThread {
     }
 
     fn accept(&self, incoming: Incoming, arriving: &mut Vec<Arriving>) {
-        let known =
-            parse(incoming.private_data()).and_then(|(key, attempt)| Some((self.grants.find(&key).ok()?, attempt)));
+        let known = parse(incoming.private_data()).and_then(|(key, attempt, writes)| {
+            let grant = self.grants.find(&key).ok()?;
+            let writes = writes && grant.table.options.writable;
+            Some((grant, attempt, writes))
+        });
         match known {
-            Some((grant, attempt)) if arriving.len() < MOST_UNDER_WAY => {
-                let qp = self.domain.rc(&self.queue).remote_access(grant.table.client_access());
+            Some((grant, attempt, writes)) if arriving.len() < MOST_UNDER_WAY => {
+                let table = &grant.table;
+                let qp = table.domain.rc(&self.queue).remote_access(table.client_access(writes));
                 let connecting = Box::pin(incoming.accept(qp, b""));
-                arriving.push(Arriving { connecting, grant, attempt, until: Instant::now() + PATIENCE });
+                arriving.push(Arriving { connecting, grant, attempt, writes, until: Instant::now() + PATIENCE });
             }
             // The peer may have given up.
             _ => drop(incoming.reject(b"no such grant")),
@@ -91,12 +97,15 @@ impl DataThread {
             Poll::Ready(Err(_)) => true,
             Poll::Ready(Ok(connection)) => {
                 let (grant, table) = (&arriving.grant, &arriving.grant.table);
-                let all = 0..table.memory.region().len_bytes();
-                let bound = table.memory.region().owned_window(all, table.client_access()).ok();
+                // The connection before goes first, and with it the client's lock.
+                grant.data.lock().take();
+                let writer = if arriving.writes { AdmittedWriter::admit(table) } else { None };
+                let (all, access) = (0..table.memory.region().len_bytes(), table.client_access(writer.is_some()));
+                let bound = table.memory.region().owned_window(all, access).ok();
                 let bound = bound.and_then(|window| connection.bind(window).wait(PATIENCE).ok());
                 let mut data = grant.data.lock();
                 if let Some(window) = bound.filter(|_| !grant.is_revoked()) {
-                    *data = Some(DataEnd { window, connection, attempt: arriving.attempt });
+                    *data = Some(DataEnd::new(window, connection, writer, arriving.attempt));
                 }
                 true
             }
@@ -111,6 +120,9 @@ impl DataThread {
         for table in &self.tables {
             // Others take their turn between two batches.
             while table.writer.lock().set_now(now_ns()) {}
+            table.look_after_standing();
+            let overdue = table.writer.lock().take_overdue();
+            overdue.into_iter().for_each(|holder| self.grants.end_lease(table, holder));
         }
     }
 }
@@ -121,10 +133,12 @@ mod tests {
 
     #[test]
     fn private_data_come_back_and_short_ones_do_not() {
-        let bytes = private_data(&[7; 16], 9);
-        assert_eq!(parse(&bytes), Some(([7; 16], 9)));
-        assert_eq!((parse(&bytes[..23]), parse(b"")), (None, None));
-        // The connection manager fills private data up with zeros.
-        assert_eq!(parse(&[&bytes[..], &[0; 32]].concat()), Some(([7; 16], 9)));
+        for writes in [false, true] {
+            let bytes = private_data(&[7; 16], 9, writes);
+            assert_eq!(parse(&bytes), Some(([7; 16], 9, writes)));
+            assert_eq!((parse(&bytes[..24]), parse(&bytes[..23]), parse(b"")), (Some(([7; 16], 9, false)), None, None));
+            // The connection manager fills private data up with zeros.
+            assert_eq!(parse(&[&bytes[..], &[0; 31]].concat()), Some(([7; 16], 9, writes)));
+        }
     }
 }

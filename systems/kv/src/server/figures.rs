@@ -36,6 +36,10 @@ pub struct TableFigures {
     pub expired: u64,
     /// Requests that were refused because the memory is full.
     pub refused_full: u64,
+    /// Locks of clients that were gone, and were ended.
+    pub locks_ended: u64,
+    /// Keys whose value a client destroyed that broke the rules of PUTs alone.
+    pub lost: u64,
     /// Processor time of the server's process, in nanoseconds.
     pub server_cpu_ns: u64,
     /// The server's clock.
@@ -55,6 +59,8 @@ pub(crate) struct TableCounts {
     pub(crate) evicted: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) refused_full: AtomicU64,
+    pub(crate) locks_ended: AtomicU64,
+    pub(crate) lost: AtomicU64,
 }
 
 pub(crate) fn count(counter: &AtomicU64) {
@@ -74,6 +80,8 @@ impl TableCounts {
             (&self.evicted, &mut figures.evicted),
             (&self.expired, &mut figures.expired),
             (&self.refused_full, &mut figures.refused_full),
+            (&self.locks_ended, &mut figures.locks_ended),
+            (&self.lost, &mut figures.lost),
         ];
         for (counter, figure) in pairs {
             *figure = counter.load(Ordering::Relaxed);

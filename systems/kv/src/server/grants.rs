@@ -4,10 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use longarm::{BoundWindow, Connection, RemoteKey};
 use longarm_rpc::Status;
 use parking_lot::Mutex;
+use remote::{LastAccess, WriterPass};
 
 use crate::clock::now_ns;
 use crate::proof::Nonce;
@@ -16,6 +18,9 @@ use crate::server::random::fill_random;
 use crate::server::separate::{SeparateMemory, SeparateRight};
 use crate::server::served::ServedTable;
 
+/// An access of a client that was cut off is waited for so long.
+const LAST_ACCESS: Duration = Duration::from_millis(5);
+const NOW: Duration = Duration::ZERO;
 /// Grants at a time.
 const MOST_GRANTS: usize = 1 << 16;
 /// Challenges that wait for their answer.
@@ -25,11 +30,97 @@ const CHALLENGE_NS: u64 = 10_000_000_000;
 /// A grant without a connection that nobody uses for so long is forgotten. So is a revoked one.
 const IDLE_NS: u64 = 600_000_000_000;
 
-/// A client's end of the connection for its READs, and the window that the connection opens. The window goes first.
+/// A client's end of the connection for its READs, and the window that the connection opens.
 pub(crate) struct DataEnd {
-    pub(crate) window: BoundWindow<'static>,
-    pub(crate) connection: Connection,
+    /// The window goes first.
+    link: Option<(BoundWindow<'static>, Connection)>,
+    writer: Option<AdmittedWriter>,
     pub(crate) attempt: u64,
+}
+
+/// A client's right to PUT alone.
+pub(crate) struct AdmittedWriter {
+    pass: WriterPass,
+    table: Arc<ServedTable>,
+    last_access: LastAccess,
+}
+
+/// A client that was cut off, and may be in the middle of a last access.
+pub(crate) struct StandingWriter {
+    _window: BoundWindow<'static>,
+    connection: Connection,
+    holder: u16,
+}
+
+impl AdmittedWriter {
+    /// The right to PUT alone, if the table has one to give.
+    pub(crate) fn admit(table: &Arc<ServedTable>) -> Option<AdmittedWriter> {
+        let pass = table.writer.lock().admit_writer()?;
+        Some(AdmittedWriter { pass, table: Arc::clone(table), last_access: LastAccess::Over })
+    }
+}
+
+/// Nobody uses the right any more: it was cut off, or never told.
+impl Drop for AdmittedWriter {
+    fn drop(&mut self) {
+        self.table.writer.lock().end_writer(self.pass.holder, self.last_access);
+    }
+}
+
+impl DataEnd {
+    pub(crate) fn new(
+        window: BoundWindow<'static>,
+        connection: Connection,
+        writer: Option<AdmittedWriter>,
+        attempt: u64,
+    ) -> DataEnd {
+        DataEnd { link: Some((window, connection)), writer, attempt }
+    }
+
+    pub(crate) fn key(&self) -> Option<RemoteKey> {
+        self.link.as_ref().map(|(window, _)| window.key())
+    }
+
+    pub(crate) fn pass(&self) -> Option<WriterPass> {
+        self.writer.as_ref().map(|writer| writer.pass)
+    }
+
+    pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
+        self.link.as_ref().map(|(_, connection)| connection.peer_addr())
+    }
+
+    fn is_connected(&self) -> bool {
+        self.link.as_ref().is_some_and(|(_, connection)| connection.is_connected())
+    }
+}
+
+/// Cuts the client off, and ends its lock.
+impl Drop for DataEnd {
+    fn drop(&mut self) {
+        let (Some(mut writer), Some((window, connection))) = (self.writer.take(), self.link.take()) else { return };
+        if !connection.cut_off(LAST_ACCESS) {
+            let (holder, table) = (writer.pass.holder, Arc::clone(&writer.table));
+            writer.last_access = LastAccess::MayCome;
+            drop(writer);
+            table.standing.lock().push(StandingWriter { _window: window, connection, holder });
+        }
+    }
+}
+
+impl ServedTable {
+    /// Looks after clients that were cut off in the middle of an access, and gives their memory back once it is over.
+    pub(crate) fn look_after_standing(&self) {
+        // Windows and connections are dropped without the lock.
+        let over: Vec<StandingWriter> =
+            self.standing.lock().extract_if(.., |one| one.connection.cut_off(NOW)).collect();
+        for one in over {
+            self.writer.lock().end_writer(one.holder, LastAccess::Over);
+        }
+        for one in self.standing.lock().iter() {
+            // There may have been no room before.
+            self.writer.lock().end_writer(one.holder, LastAccess::MayCome);
+        }
+    }
 }
 
 /// The right of one client to one table.
@@ -62,7 +153,12 @@ impl TableGrant {
         }
         let data = self.data.lock();
         let end = data.as_ref().filter(|end| is_meant(end.attempt));
-        end.map(|end| (end.window.key(), end.connection.peer_addr()))
+        end.and_then(|end| Some((end.key()?, end.peer_addr()?)))
+    }
+
+    /// The client's right to PUT alone, if its connection of that attempt stands.
+    pub(crate) fn pass(&self, attempt: u64) -> Option<WriterPass> {
+        self.data.lock().as_ref().filter(|end| end.attempt == attempt)?.pass()
     }
 
     pub(crate) fn is_revoked(&self) -> bool {
@@ -156,6 +252,17 @@ impl Grants {
         by_key.values().filter(|grant| Arc::ptr_eq(&grant.table, table)).cloned().collect()
     }
 
+    /// Ends the connection of a client that has kept a lock for too long.
+    pub(crate) fn end_lease(&self, table: &Arc<ServedTable>, holder: u16) {
+        for grant in self.of_table(table) {
+            let mut data = grant.data.lock();
+            let is_its = |end: &DataEnd| end.pass().is_some_and(|pass| pass.holder == holder);
+            if data.as_ref().is_some_and(is_its) {
+                *data = None;
+            }
+        }
+    }
+
     /// Drops connections that have ended, and forgets rights that nobody uses.
     pub(crate) fn keep_house(&self) {
         let all: Vec<(GrantKey, Arc<TableGrant>)> =
@@ -163,7 +270,7 @@ impl Grants {
         let now = now_ns();
         for (key, grant) in all {
             let mut data = grant.data.lock();
-            if data.as_ref().is_some_and(|end| !end.connection.is_connected()) {
+            if data.as_ref().is_some_and(|end| !end.is_connected()) {
                 *data = None;
             }
             let is_idle = data.is_none() && grant.idle_ns(now) > IDLE_NS;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use remote::{
     AtomicReads, Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, OwnedPart, OwnerError, OwnerOptions,
-    PutOutcome, TableLayout, TableOwner, TornCheck, TreeOptions, TreeOwner, WordMemory,
+    PeerTable, PutOutcome, TableLayout, TableOwner, TornCheck, TreeOptions, TreeOwner, WordMemory,
 };
 
 /// The layout of a table's slots.
@@ -83,6 +83,10 @@ pub(crate) trait OwnedTable: Send {
     fn set_now(&mut self, now_ns: u64);
     /// Bytes of blocks in use.
     fn used_bytes(&self) -> u64;
+    /// The table's side for clients that PUT alone; `None` if its layout has none.
+    fn peers(&mut self) -> Option<&mut dyn PeerTable> {
+        None
+    }
 }
 
 impl<M: WordMemory + Send, L: TableLayout, C: TornCheck> OwnedTable for TableOwner<M, L, C> {
@@ -110,6 +114,10 @@ impl<M: WordMemory + Send, L: TableLayout, C: TornCheck> OwnedTable for TableOwn
 
     fn used_bytes(&self) -> u64 {
         self.blocks().used_bytes()
+    }
+
+    fn peers(&mut self) -> Option<&mut dyn PeerTable> {
+        if C::PEERS_MAY_WRITE { Some(self) } else { None }
     }
 }
 

@@ -10,6 +10,7 @@
 //!  table      the writer of a table: no thread, no connection, no clock
 //!  ordered    ranges of an ordered table
 //!  durable    tables on disk                        changes  the log, as a table's writer knows it
+//!  locking, writers   locks of clients that PUT alone, and the end of such a client
 //!  directory  the server's notes about keys        layout   tables of any layout
 //! ```
 
@@ -23,6 +24,7 @@ mod figures;
 mod grants;
 mod layout;
 mod local;
+mod locking;
 mod ordered;
 mod random;
 mod running;
@@ -33,6 +35,7 @@ mod table;
 #[cfg(test)]
 mod table_tests;
 mod uploads;
+mod writers;
 
 pub use durable::{
     DataError, DataFigures, DataOptions, DataReport, backup_data, check_data, repair_data, restore_data,
@@ -47,3 +50,4 @@ pub use table::{KeyHead, WhenFull};
 
 pub(crate) use data::private_data;
 pub(crate) use directory::tag_of;
+pub(crate) use locking::is_locked;

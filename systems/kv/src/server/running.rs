@@ -95,14 +95,14 @@ impl KvServerBuilder {
     pub fn bind(self, address: &str) -> Result<KvServer, KvServerError> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let listener = Listener::bind(format!("{host}:0").as_str()).wait(BIND).map_err(start)?;
-        let domain = listener.open_device().map_err(start)?.protection_domain().map_err(start)?;
-        let queue = domain.device().completion_queue().map_err(start)?;
+        let device = listener.open_device().map_err(start)?;
+        let queue = device.completion_queue().map_err(start)?;
         let mut tables: Vec<Arc<ServedTable>> = Vec::new();
         for (name, options) in self.tables {
             if tables.iter().any(|table| table.name == name) {
                 return Err(KvServerError::Table { table: name, why: "there are two of this name".into() });
             }
-            tables.push(Arc::new(ServedTable::create(name, options, &domain)?));
+            tables.push(Arc::new(ServedTable::create(name, options, &device)?));
         }
         let separate = match self.separate {
             Some(command) => Some(Arc::new(SeparateMemory::start(command, address, &tables)?)),
@@ -113,6 +113,10 @@ impl KvServerBuilder {
         };
         let data_port = separate.as_ref().map_or(listener.local_addr().port(), |memory| memory.port());
         let grants = Arc::new(Grants::new(separate));
+        if let Some(table) = tables.iter().find(|table| table.options.writable && self.data.is_some()) {
+            let why = "clients write into it alone, and the log on disk would miss that".into();
+            return Err(KvServerError::Table { table: table.name.clone(), why });
+        }
         let durable = self.data.map(|options| DataDirectory::open(&options, self.disk, &tables)).transpose()?;
         let service = Arc::new(KvService {
             tables: tables.clone(),
@@ -127,7 +131,7 @@ impl KvServerBuilder {
         }
         let rpc = rpc.bind(address)?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let data = DataThread { listener, domain, queue, grants, tables, stopping: Arc::clone(&stopping) };
+        let data = DataThread { listener, queue, grants, tables, stopping: Arc::clone(&stopping) };
         let thread = thread::Builder::new().name("kv-data".into()).spawn(move || data.run()).map_err(start)?;
         Ok(KvServer { rpc: Some(rpc), service, stopping, data: Some(thread) })
     }
@@ -159,9 +163,11 @@ impl KvServer {
         self.rpc.as_ref().map_or(SocketAddr::from(([0; 4], 0)), Server::local_addr)
     }
 
-    /// A table for callers in this process; `None` if the server has none of that name.
+    /// A table for callers in this process; `None` if the server has none of that name, or clients
+    /// [write](TableOptions::writable) into it alone.
     pub fn local_table(&self, name: &str) -> Option<LocalTable> {
-        let table = self.service.tables.iter().find(|table| table.name == name)?;
+        let mut tables = self.service.tables.iter();
+        let table = tables.find(|table| table.name == name && !table.options.writable)?;
         let strict = self.service.durable.as_ref().filter(|durable| durable.is_strict());
         Some(LocalTable::new(Arc::clone(table), strict.map(|durable| Arc::clone(&durable.journal))))
     }

@@ -46,6 +46,10 @@ impl SeparateMemory {
         address: &str,
         tables: &[Arc<ServedTable>],
     ) -> Result<SeparateMemory, KvServerError> {
+        if let Some(table) = tables.iter().find(|table| table.options.writable) {
+            let why = "clients cannot write into memory that another process exposes".into();
+            return Err(KvServerError::Table { table: table.name.clone(), why });
+        }
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let options =
             MemoryProcessOptions { host: host.into(), name: name_of(address), ..MemoryProcessOptions::default() };
@@ -77,7 +81,7 @@ impl SeparateMemory {
         let region = self.regions.iter().find(|(other, _)| Arc::ptr_eq(other, table)).map(|(_, region)| *region);
         let region = region.ok_or_else(|| Status::internal("the table's memory is not exposed"))?;
         let range = 0..table.memory.region().len_bytes();
-        let window = ProcessWindow { region, range, access: table.client_access() };
+        let window = ProcessWindow { region, range, access: table.client_access(false) };
         let allowed = self.process.allow(key, &[(WINDOW, window)]);
         allowed.map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(SeparateRight { memory: Arc::clone(self), key })

@@ -1,8 +1,9 @@
 //! A table that is served: its writer, its memory, its secret.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use longarm::{Access, ProtectionDomain, ServedCalls};
+use longarm::{Access, Device, ProtectionDomain, ServedCalls};
 use parking_lot::Mutex;
 use remote::{AllocatorOptions, OwnerOptions, TableMemory};
 
@@ -10,6 +11,7 @@ use crate::proof::TableSecret;
 use crate::server::device;
 use crate::server::error::KvServerError;
 use crate::server::figures::{TableCounts, TableFigures};
+use crate::server::grants::StandingWriter;
 use crate::server::layout::{self, KvLayout};
 use crate::server::random::fill_random;
 use crate::server::table::{TableWriter, WhenFull};
@@ -34,6 +36,11 @@ pub struct TableOptions {
     pub when_full: WhenFull,
     /// Clients must prove that they have it. Without one, everybody may use the table.
     pub secret: Option<TableSecret>,
+    /// Clients may PUT alone ([`PutWay::OneSided`](crate::PutWay)): each can write into all of the table's memory. So a
+    /// client that breaks the rules can destroy this table, and no other. Not with [`KvLayout::Tree`].
+    pub writable: bool,
+    /// A client that has kept a key locked for so long loses its connection, and the server ends the lock.
+    pub lease: Duration,
 }
 
 impl Default for TableOptions {
@@ -44,6 +51,8 @@ impl Default for TableOptions {
             keys: 1 << 14,
             when_full: WhenFull::Evict,
             secret: None,
+            writable: false,
+            lease: Duration::from_secs(2),
         }
     }
 }
@@ -54,19 +63,19 @@ pub(crate) struct ServedTable {
     pub(crate) options: TableOptions,
     /// The calls that the device carries out, if it can: they end before the memory.
     calls: Option<ServedCalls>,
+    /// Each table has a domain of its own: whatever key a client guesses, it opens no other table.
+    pub(crate) domain: ProtectionDomain,
     pub(crate) memory: Arc<TableMemory>,
     pub(crate) counts: Arc<TableCounts>,
     pub(crate) tag_seed: u64,
     pub(crate) writer: Mutex<TableWriter>,
+    /// Clients that were cut off in the middle of an access.
+    pub(crate) standing: Mutex<Vec<StandingWriter>>,
 }
 
 impl ServedTable {
-    /// An empty table in memory of that domain.
-    pub(crate) fn create(
-        name: String,
-        options: TableOptions,
-        domain: &ProtectionDomain,
-    ) -> Result<ServedTable, KvServerError> {
+    /// An empty table in memory that the device registers.
+    pub(crate) fn create(name: String, options: TableOptions, device: &Device) -> Result<ServedTable, KvServerError> {
         let refused = |why: String| KvServerError::Table { table: name.clone(), why };
         if name.is_empty() || name.len() > LONGEST_NAME {
             return Err(refused(format!("a name has 1 to {LONGEST_NAME} bytes")));
@@ -76,9 +85,14 @@ impl ServedTable {
         }
         let region_bytes = options.max_bytes + (options.max_bytes / 4).max(SPARE_BYTES);
         let region_bytes = usize::try_from(region_bytes).map_err(|error| refused(error.to_string()))?;
-        let has_calls = domain.device().capabilities().calls;
-        let expose = if has_calls { TableMemory::callable } else { TableMemory::readable };
-        let memory = expose(domain, region_bytes).map_err(|error| refused(error.to_string()))?;
+        let domain = device.protection_domain().map_err(|error| refused(error.to_string()))?;
+        let has_calls = device.capabilities().calls && !options.writable;
+        let expose = match (options.writable, has_calls) {
+            (true, _) => TableMemory::for_windows,
+            (false, true) => TableMemory::callable,
+            (false, false) => TableMemory::readable,
+        };
+        let memory = expose(&domain, region_bytes).map_err(|error| refused(error.to_string()))?;
         let memory = Arc::new(memory);
         let mut random = [0; 16];
         fill_random(&mut random).map_err(|status| refused(status.message().into()))?;
@@ -93,14 +107,30 @@ impl ServedTable {
             .map_err(|error| refused(error.to_string()))?;
         let calls = has_calls.then(|| device::serve(&memory, options.layout)).transpose();
         let calls = calls.map_err(|error| refused(error.to_string()))?;
-        let writer = TableWriter::new(owner, options.max_bytes, options.when_full, word(8));
+        let mut writer = TableWriter::new(owner, options.max_bytes, options.when_full, word(8));
+        let lease_ns = u64::try_from(options.lease.as_nanos()).unwrap_or(u64::MAX);
+        if options.writable && !writer.allow_writers(lease_ns) {
+            return Err(refused(format!("clients cannot write into a table of the layout {}", options.layout)));
+        }
         let (counts, tag_seed) = (Arc::clone(&writer.counts), writer.tag_seed());
-        Ok(ServedTable { name, options, calls, memory, counts, tag_seed, writer: Mutex::new(writer) })
+        Ok(ServedTable {
+            name,
+            options,
+            calls,
+            domain,
+            memory,
+            counts,
+            tag_seed,
+            writer: Mutex::new(writer),
+            standing: Mutex::default(),
+        })
     }
 
     /// The rights of a client's window.
-    pub(crate) fn client_access(&self) -> Access {
-        if self.calls.is_some() { Access::REMOTE_READ | Access::REMOTE_CALL } else { Access::REMOTE_READ }
+    pub(crate) fn client_access(&self, writes: bool) -> Access {
+        let writing = if writes { Access::REMOTE_WRITE | Access::REMOTE_ATOMIC } else { Access::empty() };
+        let calling = if self.calls.is_some() { Access::REMOTE_CALL } else { Access::empty() };
+        Access::REMOTE_READ | writing | calling
     }
 
     pub(crate) fn figures(&self) -> TableFigures {

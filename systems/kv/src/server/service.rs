@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use longarm_rpc::{Method, Methods, Response, Status};
+use remote::WriterPass;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -131,6 +132,7 @@ impl KvService {
             server_ns: now_ns(),
             evicts: table.options.when_full == WhenFull::Evict,
             durable: self.durable(),
+            writable: table.options.writable,
         };
         answer(&opened, reply)
     }
@@ -145,7 +147,8 @@ impl KvService {
         let (request, _): (AttachRequest, _) = decode(request)?;
         let grant = self.grants.find(&request.grant)?;
         let key = grant.window(Some(request.attempt)).map(|(key, _)| key.to_bytes().to_vec());
-        answer(&AttachReply { key }, reply)
+        let right = |WriterPass { holder, copy_at, copy_bytes }| WriterRight { holder, copy_at, copy_bytes };
+        answer(&AttachReply { key, writer: grant.pass(request.attempt).map(right) }, reply)
     }
 
     fn get(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {

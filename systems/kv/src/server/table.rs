@@ -13,6 +13,8 @@ use crate::server::changes::ChangeLog;
 use crate::server::directory::KeyDirectory;
 use crate::server::figures::{TableCounts, count};
 use crate::server::layout::OwnedTable;
+use crate::server::locking::{is_locked, locked};
+use crate::server::writers::WriterRoster;
 
 pub use local::KeyHead;
 
@@ -53,6 +55,10 @@ pub(crate) struct TableWriter {
     image: Vec<u8>,
     /// Takes each change before it happens, if the table is kept on disk.
     pub(super) log: Option<Box<dyn ChangeLog>>,
+    /// Clients that PUT alone, if the table allows it.
+    pub(super) writers: Option<WriterRoster>,
+    /// Operations of the server that have the lock of the present key.
+    pub(super) lock_depth: u32,
     pub(crate) counts: std::sync::Arc<TableCounts>,
 }
 
@@ -77,6 +83,8 @@ impl TableWriter {
             value: Vec::new(),
             image: Vec::new(),
             log: None,
+            writers: None,
+            lock_depth: 0,
             counts: std::sync::Arc::default(),
         }
     }
@@ -127,6 +135,19 @@ impl TableWriter {
 
     /// Appends up to [`PIECE_BYTES`] of a value to `out`, from `from` on.
     pub(crate) fn get(
+        &mut self,
+        key: &[u8],
+        from: u64,
+        now_ns: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<FoundValue>, Status> {
+        self.lock_key(key, now_ns)?;
+        let done = self.get_locked(key, from, now_ns, out);
+        self.unlock_key(key);
+        done
+    }
+
+    fn get_locked(
         &mut self,
         key: &[u8],
         from: u64,
@@ -193,6 +214,20 @@ impl TableWriter {
         expiry: PutExpiry,
         now_ns: u64,
     ) -> Result<PutReply, Status> {
+        self.lock_key(key, now_ns)?;
+        let done = self.put_stored_locked(key, stored, condition, expiry, now_ns);
+        self.unlock_key(key);
+        done
+    }
+
+    fn put_stored_locked(
+        &mut self,
+        key: &[u8],
+        stored: &mut [u8],
+        condition: PutIf,
+        expiry: PutExpiry,
+        now_ns: u64,
+    ) -> Result<PutReply, Status> {
         self.check_lengths(key, (stored.len() - ENVELOPE_BYTES) as u64)?;
         self.set_now(now_ns);
         self.expire_key(key, now_ns)?;
@@ -239,6 +274,13 @@ impl TableWriter {
 
     /// Deletes a key, if it has this version or the version does not matter.
     pub(crate) fn delete(&mut self, key: &[u8], wanted: Option<KvVersion>, now_ns: u64) -> Result<DeleteReply, Status> {
+        self.lock_key(key, now_ns)?;
+        let done = self.delete_locked(key, wanted, now_ns);
+        self.unlock_key(key);
+        done
+    }
+
+    fn delete_locked(&mut self, key: &[u8], wanted: Option<KvVersion>, now_ns: u64) -> Result<DeleteReply, Status> {
         self.set_now(now_ns);
         self.expire_key(key, now_ns)?;
         match (self.head(key)?, wanted) {
@@ -257,6 +299,13 @@ impl TableWriter {
 
     /// Adds to a number that is kept as decimal digits; an absent key is zero. `None`: freed memory is not yet free.
     pub(crate) fn add(&mut self, key: &[u8], add: i64, now_ns: u64) -> Result<Option<i64>, Status> {
+        self.lock_key(key, now_ns)?;
+        let done = self.add_locked(key, add, now_ns);
+        self.unlock_key(key);
+        done
+    }
+
+    fn add_locked(&mut self, key: &[u8], add: i64, now_ns: u64) -> Result<Option<i64>, Status> {
         let mut digits = Vec::new();
         let before =
             match self.get(key, 0, now_ns, &mut digits)? {
@@ -279,6 +328,13 @@ impl TableWriter {
         change: Option<PutExpiry>,
         now_ns: u64,
     ) -> Result<ExpireOutcome, Status> {
+        self.lock_key(key, now_ns)?;
+        let done = self.expiry_locked(key, change, now_ns);
+        self.unlock_key(key);
+        done
+    }
+
+    fn expiry_locked(&mut self, key: &[u8], change: Option<PutExpiry>, now_ns: u64) -> Result<ExpireOutcome, Status> {
         self.set_now(now_ns);
         self.expire_key(key, now_ns)?;
         let Some((_, envelope, value_bytes)) = self.head(key)? else { return Ok(ExpireOutcome::Absent) };
@@ -335,12 +391,17 @@ impl TableWriter {
 
     pub(super) fn erase(&mut self, key: &[u8]) -> Result<(), Status> {
         self.owner.delete(key).map_err(|error| status_of(&error))?;
+        self.forget(key);
+        Ok(())
+    }
+
+    /// Removes the notes about a key.
+    pub(super) fn forget(&mut self, key: &[u8]) {
         if let Some(note) = self.directory.remove(key)
             && note.expires_ns != 0
         {
             self.expiries.remove(&(note.expires_ns, note.tag));
         }
-        Ok(())
     }
 
     /// Stores a value whatever was there, and evicts others if it has to.
@@ -416,13 +477,22 @@ impl TableWriter {
 
     /// Removes a key that was not used for long, but not this one.
     fn evict(&mut self, key: &[u8], now_ns: u64) -> Result<(), Refused> {
-        let Some(oldest) = self.choose_victim(key, now_ns) else {
-            count(&self.counts.refused_full);
-            return Err(Refused::Status(full(self.limit_bytes)));
-        };
-        self.remove(&oldest).map_err(Refused::Status)?;
-        count(&self.counts.evicted);
-        Ok(())
+        for _ in 0..CHOICES {
+            let Some(oldest) = self.choose_victim(key, now_ns) else {
+                count(&self.counts.refused_full);
+                return Err(Refused::Status(full(self.limit_bytes)));
+            };
+            match self.remove(&oldest) {
+                // A client is just changing it. Another one goes.
+                Err(status) if is_locked(&status) => {}
+                Err(status) => return Err(Refused::Status(status)),
+                Ok(()) => {
+                    count(&self.counts.evicted);
+                    return Ok(());
+                }
+            }
+        }
+        Err(Refused::Later)
     }
 
     /// A key that was not used for long, and is not this one.
@@ -474,7 +544,7 @@ pub(super) fn status_of(error: &OwnerError) -> Status {
         OwnerError::NoRoom(_) | OwnerError::Full(_) | OwnerError::TooShort(_) => {
             Status::resource_exhausted(error.to_string())
         }
-        OwnerError::Locked(_) => Status::unavailable(error.to_string()),
+        OwnerError::Locked(_) => locked(),
         OwnerError::Broken | OwnerError::OtherVersion(_) => Status::data_loss(error.to_string()),
     }
 }

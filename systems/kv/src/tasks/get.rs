@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures_util::future::try_join_all;
-use remote::{FoundObject, ReadError};
+use remote::{FoundObject, LookupError, ReadError};
 
 use crate::client::{GetWay, KvValue, Repeat, judge};
 use crate::clock::{ClockReading, ExpiryVerdict, now_ns};
@@ -68,7 +68,8 @@ impl AsyncKvTable {
             };
             let (clock, durable) = (self.core.clock(), self.core.durable());
             let found = match reader.get(key, |found| answer_of(clock, durable, found)).await {
-                Ok(TaskAnswer::Doubtful) => self.ask(key).await?,
+                // Busy: where clients PUT alone, one of them may have died with a lock. The server knows.
+                Ok(TaskAnswer::Doubtful) | Err(ReadError::Lookup(LookupError::Busy)) => self.ask(key).await?,
                 Ok(TaskAnswer::Value(value)) => Some(value),
                 Ok(TaskAnswer::Absent) => None,
                 Ok(TaskAnswer::Broken) => {

@@ -9,7 +9,7 @@ use remote::{
     SharedTableReader, SharedTreeReader,
 };
 
-use crate::client::Repeat;
+use crate::client::{LOCKED, Repeat};
 use crate::error::KvError;
 use crate::protocol::{ATTACH, AttachReply, AttachRequest, encode};
 use crate::server::{KvLayout, private_data};
@@ -118,7 +118,7 @@ impl TaskCore {
         let mut attempt = [0; 8];
         getrandom::fill(&mut attempt).map_err(|error| self.not_attached(error))?;
         let attempt = u64::from_le_bytes(attempt);
-        let connecting = self.connect(opened.data_port, private_data(&opened.grant, attempt));
+        let connecting = self.connect(opened.data_port, private_data(&opened.grant, attempt, false));
         let connection = by(until, connecting).await.unwrap_or_else(|| Err(self.not_attached("no answer")))?;
         let key = loop {
             match self.ask_for_key(opened.grant, attempt, until).await? {
@@ -132,7 +132,7 @@ impl TaskCore {
             locations: self.options.locations,
             outstanding: self.options.outstanding,
             timeout: self.options.timeout,
-            patience: self.options.timeout,
+            patience: if opened.writable { LOCKED } else { self.options.timeout },
             ..ReaderOptions::default()
         };
         TaskReader::new(layout, connection, key, options).map_err(KvError::Read)
@@ -150,7 +150,7 @@ impl TaskCore {
         }
     }
 
-    async fn connect(&self, data_port: u16, private_data: [u8; 24]) -> Result<Connection, KvError> {
+    async fn connect(&self, data_port: u16, private_data: [u8; 25]) -> Result<Connection, KvError> {
         let refused = |why: &dyn std::fmt::Display| self.not_attached(why);
         let mut server = Route::to(self.address.as_str()).await.map_err(|error| refused(&error))?.peer_addr();
         server.set_port(data_port);

@@ -40,6 +40,10 @@ fn serve() {
     for layout in KvLayout::ALL {
         builder = builder.table(layout.name(), table(layout));
     }
+    for layout in [KvLayout::Cluster, KvLayout::Hopscotch, KvLayout::Cuckoo] {
+        let lease = Duration::from_millis(150);
+        builder = builder.table(writable(layout), TableOptions { writable: true, lease, ..table(layout) });
+    }
     let secret = Some(TableSecret::new(SECRET).unwrap());
     let small = TableOptions { max_bytes: 2 << 20, ..TableOptions::default() };
     let server = builder
@@ -66,6 +70,11 @@ fn serve_from_disk(rule: &str) {
     let small = TableOptions { max_bytes: 1 << 20, ..options.clone() };
     let server = KvServer::builder().table("cluster", options).table("small", small).data(data).bind(ADDRESS);
     server.unwrap().wait();
+}
+
+/// The name of the table of a layout into which clients write.
+pub(crate) fn writable(layout: KvLayout) -> String {
+    format!("writable {layout}")
 }
 
 /// A process of the test. Dropping it kills it.
@@ -102,6 +111,7 @@ impl KvProcess {
         self.0.wait().unwrap();
     }
 
+    /// Waits until it ends by itself, and tells whether all went well.
     pub(crate) fn wait(mut self) -> bool {
         self.0.wait().unwrap().success()
     }

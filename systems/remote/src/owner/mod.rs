@@ -13,6 +13,7 @@ mod error;
 mod find;
 mod grow;
 mod objects;
+mod peers;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -24,6 +25,7 @@ use crate::root::{ROOT_BYTES, RootCopy};
 
 pub use error::OwnerError;
 pub(crate) use objects::{ObjectStore, OwnObject, check_lengths, must_be_expected, must_be_unlocked};
+pub use peers::{EndedLock, LastAccess, LockEnd, PeerTable};
 
 /// Choices for a new table.
 #[derive(Clone, Copy, Debug)]
@@ -221,7 +223,8 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<ObjectHeader, OwnerError> {
-        let (location, pending) = self.objects.write_pending(key, value, 0)?;
+        let version = self.objects.first_version();
+        let (location, pending) = self.objects.write_pending(key, value, version)?;
         if let Err(error) = self.fill_slot(L::tag(self.root.salt, key), location) {
             self.objects.free(location);
             return Err(error);

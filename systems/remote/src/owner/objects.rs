@@ -5,11 +5,16 @@ use std::ops::Range;
 
 use crate::allocator::{AllocatorOptions, BlockAllocator};
 use crate::memory::WordMemory;
-use crate::object::{Location, MAX_KEY_BYTES, MAX_VALUE_BYTES, ObjectHeader, ObjectState, Seal, SizeClass, TornCheck};
+
+use crate::object::{
+    Location, MAX_KEY_BYTES, MAX_VALUE_BYTES, ObjectHeader, ObjectState, Seal, SizeClass, TornCheck, mixed,
+};
 use crate::owner::OwnerError;
 
 /// The owner's number as the holder of a lock.
-const OWNER: u16 = u16::MAX;
+pub(super) const OWNER: u16 = u16::MAX;
+/// Changes by peers between two looks at an object, before it counts as locked.
+const PEERS_IN_BETWEEN: u32 = 1000;
 
 /// An object of a key, as the owner finds it.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +34,9 @@ pub(crate) struct ObjectStore<M, C> {
     salt: u64,
     in_place_bytes: u64,
     incarnation: u16,
-    image: Vec<u8>,
+    /// Objects that were made for new keys.
+    inserted: u64,
+    pub(super) image: Vec<u8>,
     check: PhantomData<C>,
 }
 
@@ -48,6 +55,7 @@ impl<M: WordMemory, C: TornCheck> ObjectStore<M, C> {
             salt,
             in_place_bytes,
             incarnation: 0,
+            inserted: 0,
             image: Vec::new(),
             check: PhantomData,
         }
@@ -59,10 +67,38 @@ impl<M: WordMemory, C: TornCheck> ObjectStore<M, C> {
         if !self.blocks.is_held(at, class) {
             return Err(OwnerError::Broken);
         }
-        let (key_bytes, _) = C::lengths(&self.memory, at, class.bytes()).ok_or(OwnerError::Broken)?;
+        let (_, (key_bytes, _)) = self.lengths((at, class.bytes()))?;
         self.scratch.clear();
         C::copy_content(&self.memory, at, 0, &mut self.scratch, key_bytes);
         Ok(())
+    }
+
+    /// The first word and both lengths of a live object. Beside the lock of a peer, which may be writing, the value's length
+    /// is zero. The peer writes the key's length, too, but the same as before.
+    fn lengths(&self, (at, block_bytes): (u64, u64)) -> Result<(ObjectHeader, (u64, u64)), OwnerError> {
+        let header = || ObjectHeader::from_word(self.memory.load(at));
+        let mut before = header();
+        for _ in 0..PEERS_IN_BETWEEN {
+            let key_bytes = self.memory.load(at + 16) >> 32;
+            let fits = key_bytes <= MAX_KEY_BYTES as u64 && C::object_bytes(key_bytes, 0) <= block_bytes;
+            let lengths = C::lengths(&self.memory, at, block_bytes);
+            let now = header();
+            match lengths {
+                _ if now.state() != ObjectState::Live => return Err(OwnerError::Broken),
+                _ if is_a_peers(now) && fits => return Ok((now, (key_bytes, 0))),
+                Some(lengths) if now == before => return Ok((now, lengths)),
+                None if now == before => return Err(OwnerError::Broken),
+                _ => before = now,
+            }
+        }
+        Err(OwnerError::Locked(before))
+    }
+
+    /// The version with which a new key's object begins. Its block has had other objects: a peer that stood still since it
+    /// found one of those must not take this one for it. The incarnation alone has 14 bits.
+    pub(crate) fn first_version(&mut self) -> u32 {
+        self.inserted += 1;
+        (mixed(self.salt ^ self.inserted) >> 32) as u32
     }
 
     /// Copies the value of an object whose key has so many bytes.
@@ -85,11 +121,7 @@ impl<M: WordMemory, C: TornCheck> ObjectStore<M, C> {
         if !self.blocks.is_held(at, location.class()) {
             return Err(OwnerError::Broken);
         }
-        let header = ObjectHeader::from_word(self.memory.load(at));
-        if header.state() != ObjectState::Live {
-            return Err(OwnerError::Broken);
-        }
-        let (key_bytes, value_bytes) = C::lengths(&self.memory, at, block_bytes).ok_or(OwnerError::Broken)?;
+        let (header, (key_bytes, value_bytes)) = self.lengths((at, block_bytes))?;
         if key_bytes != key.len() as u64 {
             return Ok(None);
         }
@@ -175,7 +207,7 @@ impl<M: WordMemory, C: TornCheck> ObjectStore<M, C> {
         self.blocks.free(location.offset(), location.class());
     }
 
-    fn swap_header(&mut self, found: &OwnObject, to: ObjectHeader) -> Result<(), OwnerError> {
+    pub(super) fn swap_header(&mut self, found: &OwnObject, to: ObjectHeader) -> Result<(), OwnerError> {
         let before = self.memory.compare_swap(found.location.offset(), found.header.word(), to.word());
         match ObjectHeader::from_word(before) {
             before if before == found.header => Ok(()),
@@ -185,9 +217,14 @@ impl<M: WordMemory, C: TornCheck> ObjectStore<M, C> {
     }
 }
 
-/// The owner never takes a lock that a peer has.
+/// The owner never takes a lock that a peer has. It may have the lock itself.
 pub(crate) fn must_be_unlocked(found: &OwnObject) -> Result<(), OwnerError> {
-    if found.header.holder() == 0 { Ok(()) } else { Err(OwnerError::Locked(found.header)) }
+    if is_a_peers(found.header) { Err(OwnerError::Locked(found.header)) } else { Ok(()) }
+}
+
+/// True if a peer has the lock.
+pub(super) fn is_a_peers(header: ObjectHeader) -> bool {
+    !matches!(header.holder(), 0 | OWNER)
 }
 
 /// The object that a caller who compares versions expects.

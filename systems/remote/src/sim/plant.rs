@@ -59,21 +59,21 @@ fn forget_moves(story: &mut Story) {
     story.stores.iter_mut().filter(|store| store.at == 0).for_each(|store| store.word &= !0xffff_ffff);
 }
 
-/// True for the first word of an object in that state, without a lock.
-fn is_header(store: &WordStore, state: ObjectState) -> bool {
-    let header = ObjectHeader::from_word(store.word);
-    let is_plausible =
-        store.at > 64 && store.at.is_multiple_of(64) && header.incarnation() != 0 && header.holder() == 0;
-    is_plausible && header.state() == state && header.version() < 1 << 16
+/// True for a store that makes a live object dead.
+fn is_death(stores: &[WordStore], number: usize) -> bool {
+    let store = &stores[number];
+    let before = stores[..number].iter().rfind(|earlier| earlier.at == store.at);
+    store.at > 64
+        && before.map(|before| ObjectHeader::from_word(before.word)).is_some_and(|header| {
+            header.state() == ObjectState::Live && header.held_by(0).with_state(ObjectState::Dead).word() == store.word
+        })
 }
 
 /// Moves the store that makes an object dead behind many later ones.
 fn delay_death(story: &mut Story, number: usize) {
     let (begin, end) = (story.operations[number].begin, story.operations[number].end);
-    let Some(death) = story.stores[begin..end].iter().rposition(|store| is_header(store, ObjectState::Dead)) else {
-        return;
-    };
-    let (from, to) = (begin + death, (begin + death + 100).min(story.stores.len()));
+    let Some(from) = (begin..end).rfind(|number| is_death(&story.stores, *number)) else { return };
+    let to = (from + 100).min(story.stores.len());
     let store = story.stores[from];
     insert_store(story, to, store);
     // In its old place the object stays what it was.

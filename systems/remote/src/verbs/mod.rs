@@ -10,6 +10,7 @@ mod shared_lanes;
 mod shared_reader;
 mod timeout;
 mod tree_reader;
+mod writer;
 
 pub use error::ReadError;
 pub use lanes::{ReaderOptions, ReaderStats};
@@ -17,3 +18,4 @@ pub use reader::{FoundPlace, TableReader};
 pub use region::TableMemory;
 pub use shared_reader::{SharedTableReader, SharedTreeReader};
 pub use tree_reader::TreeReader;
+pub use writer::{AloneError, AloneOutcome, WriterPass};

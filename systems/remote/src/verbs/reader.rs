@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::Instant;
 
-use longarm::{Failure, QueuePair, RemoteKey};
+use longarm::{Buffer, Failure, QueuePair, RemoteKey};
 
 use crate::cache::LocationCache;
 use crate::layout::TableLayout;
@@ -27,8 +27,11 @@ pub struct FoundPlace {
 
 /// A reader of one table: it looks keys up by READs, and updates objects alone if it has the right.
 pub struct TableReader<Q, L: TableLayout, C> {
-    lanes: SearchLanes<Q, KeyLookup<L, C>, RootCopy, ()>,
-    update: OneSidedUpdate<C>,
+    pub(super) lanes: SearchLanes<Q, KeyLookup<L, C>, RootCopy, ()>,
+    pub(super) update: OneSidedUpdate<C>,
+    /// Memory for the bytes of updates, between two of them.
+    pub(super) spare: Option<Buffer>,
+    pub(super) value: Vec<u8>,
 }
 
 impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, L, C> {
@@ -38,7 +41,8 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
     /// If the check needs more than the options promise.
     pub fn new(qp: Q, key: RemoteKey, options: ReaderOptions) -> Result<Self, ReadError> {
         must_serve::<C>(&qp, &options)?;
-        Ok(TableReader { lanes: SearchLanes::new(qp, key, options, ()), update: OneSidedUpdate::new() })
+        let lanes = SearchLanes::new(qp, key, options, ());
+        Ok(TableReader { lanes, update: OneSidedUpdate::new(), spare: None, value: Vec::new() })
     }
 
     /// Its figures.

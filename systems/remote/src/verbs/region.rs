@@ -33,15 +33,19 @@ impl TableMemory {
     /// If there is no memory, or the device refuses it. Also if its atomics are not atomic towards this processor's:
     /// then the owner and its peers could take one lock at once.
     pub fn writable(domain: &ProtectionDomain, len_bytes: usize) -> Result<TableMemory, ResourceError> {
-        if !domain.device().capabilities().host_atomics {
-            return Err(ResourceError::Invalid {
-                what: "the rights of a table that peers update",
-                is: 0,
-                rule: "the device's atomics are atomic towards the processor's",
-            });
-        }
+        atomics_must_suffice(domain)?;
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
         Ok(TableMemory(domain.expose(len_bytes, access)?))
+    }
+
+    /// Zeroed memory for a table whose peers get windows alone ([`region`](TableMemory::region)), with the right to update
+    /// objects or without it. Its own key opens nothing.
+    ///
+    /// # Errors
+    /// As [`writable`](TableMemory::writable).
+    pub fn for_windows(domain: &ProtectionDomain, len_bytes: usize) -> Result<TableMemory, ResourceError> {
+        atomics_must_suffice(domain)?;
+        Ok(TableMemory(domain.expose(len_bytes, Access::empty())?))
     }
 
     /// The key for readers.
@@ -53,6 +57,17 @@ impl TableMemory {
     pub fn region(&self) -> &MemoryRegion {
         &self.0
     }
+}
+
+fn atomics_must_suffice(domain: &ProtectionDomain) -> Result<(), ResourceError> {
+    if domain.device().capabilities().host_atomics {
+        return Ok(());
+    }
+    Err(ResourceError::Invalid {
+        what: "the rights of a table that peers update",
+        is: 0,
+        rule: "the device's atomics are atomic towards the processor's",
+    })
 }
 
 /// Owners check all places. One that is out of range all the same reads as zeros, and a store there is nothing.

@@ -3,6 +3,8 @@
 //! Wing and Gong: "Testing and Verifying Concurrent Objects", JPDC 1993, with Lowe's memory of states that led nowhere ("Testing
 //! for linearizability", 2017). An operation whose outcome nobody knows may take effect at any time after its begin, or never.
 
+#![allow(dead_code, reason = "each user of this file has a part of the operations")]
+
 use std::collections::HashSet;
 
 /// An operation on one key, with its outcome.
@@ -14,6 +16,8 @@ pub(crate) enum KeyOp {
     Insert(u64, bool),
     /// False: the key was absent.
     Delete(bool),
+    /// A PUT that compared the version: the value that had it, and the new one.
+    Replace(u64, u64),
 }
 
 /// An operation and its time.
@@ -32,6 +36,7 @@ fn after(op: KeyOp, state: Option<u64>) -> Option<Option<u64>> {
         KeyOp::Put(value) => Some(Some(value)),
         KeyOp::Insert(value, true) => state.is_none().then_some(Some(value)),
         KeyOp::Insert(_, false) => state.is_some().then_some(state),
+        KeyOp::Replace(from, to) => (state == Some(from)).then_some(Some(to)),
         KeyOp::Delete(was_there) => (was_there == state.is_some()).then_some(None),
     }
 }
