@@ -166,6 +166,45 @@ fn the_demonstration_reads_from_a_stopped_server() {
         rest = rest.split_once(&step).unwrap_or_else(|| panic!("{step} is missing in {text}")).1;
     }
     assert_eq!(text.matches("a PUT meanwhile: no answer").count(), 2, "{text}");
+    // `cargo xtask test` installs Redis.
+    assert!(text.contains("redis unix") || text.contains("redis-server is not on the PATH"), "{text}");
+}
+
+#[test]
+fn reads_of_layouts_are_counted_and_drawn() {
+    let (hosts, directory) = (Hosts::one("kv-layouts"), tempfile::tempdir().unwrap());
+    let file = |name: &str| directory.path().join(name);
+    let mut longarm = hosts.longarm();
+    longarm.args(["kv", "layouts", "--slots", "4096", "--tables", "1", "--json"]);
+    longarm.arg("--plot-occupancy").arg(file("occupancy.svg")).arg("--plot-cache").arg(file("cache.svg"));
+    let output = longarm.output().expect("longarm");
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let half =
+        |line: &&serde_json::Value| line["layout"] == "cuckoo" && line["over"] == "occupancy" && line["percent"] == 50;
+    let reads = lines.iter().find(half).and_then(|line| line["reads"].as_f64()).expect("cuckoo at 50 %");
+    assert!((1.2..1.4).contains(&reads), "{reads}");
+    for (name, words) in [("occupancy.svg", "cuckoo, published"), ("cache.svg", "hopscotch")] {
+        let svg = std::fs::read_to_string(file(name)).unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains(words), "{svg}");
+    }
+    let output = hosts.longarm().args(["kv", "layouts", "--slots", "1024", "--tables", "1"]).output().expect("longarm");
+    assert!(output.status.success() && said(&output).contains("(1.008)"), "{}", said(&output));
+}
+
+#[test]
+fn rates_over_several_sizes_are_drawn() {
+    let (hosts, directory) = (Hosts::one("kv-plot"), tempfile::tempdir().unwrap());
+    let file = directory.path().join("sizes.svg");
+    let mut longarm = hosts.longarm();
+    longarm.args(["kv", "bench", "--keys", "500", "--seconds", "0.05", "--system", "kv,kv-rpc", "--workload", "bc"]);
+    let output = longarm.args(["--depth", "1", "--size", "64,4K", "--plot"]).arg(&file).output().expect("longarm");
+    assert!(output.status.success() && said(&output).contains("4 KiB"), "{}", said(&output));
+    let svg = std::fs::read_to_string(file).unwrap();
+    assert!(["longarm rpc, B", "longarm cluster, C"].iter().all(|line| svg.contains(line)), "{svg}");
+    let refused = hosts.longarm().args(["kv", "bench", "--size", "64,5M"]).output().expect("longarm");
+    assert!(!refused.status.success() && said(&refused).contains("up to 4 MiB"), "{}", said(&refused));
 }
 
 #[test]

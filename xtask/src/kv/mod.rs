@@ -4,6 +4,7 @@
 //!  plan: commands ─► results: rounds, all commands in turn ─► page: docs/kv-results.md
 //! ```
 
+mod counted;
 mod options;
 mod page;
 mod plan;
@@ -30,8 +31,18 @@ pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
     }
     let text = page::page(&results, &options);
     println!("{text}");
-    match &options.page {
-        Some(file) => std::fs::write(root().join(file), text).map_err(|e| format!("{}: {e}", file.display())),
-        None => Ok(()),
-    }
+    let Some(file) = &options.page else { return Ok(()) };
+    std::fs::write(root().join(file), text).map_err(|e| format!("{}: {e}", file.display()))?;
+    draw(&program)
+}
+
+/// Draws the plots that the page shows.
+fn draw(program: &std::path::Path) -> Result<(), String> {
+    let text = |path: std::path::PathBuf| path.display().to_string();
+    let (occupancy, cache) = ("docs/kv-reads-occupancy.svg", "docs/kv-reads-cache.svg");
+    let plots = [("--plot-occupancy", occupancy), ("--plot-cache", cache)]
+        .map(|(flag, file)| [flag.into(), text(root().join(file))]);
+    let arguments: Vec<String> =
+        ["kv".into(), "layouts".into()].into_iter().chain(plots.into_iter().flatten()).collect();
+    run(&text(program.to_owned()), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::counted;
 use super::options::KvCompareOptions;
 use super::plan::KEYS;
 use super::results::KvResults;
@@ -52,9 +53,10 @@ pub(super) fn page(results: &KvResults, options: &KvCompareOptions) -> String {
         let _ = writeln!(text, "| {} | {} | {ours} | {beside} | {ratio} | {goal} | {met} |", row.id, row.what);
     }
     text += &rates(results);
+    text += &counted::section(results);
     text += "\nK2 also asks for GETs over the wire from a stopped server. Longarm's device has no processor of its own: over packets the\n\
              owner's process answers READs, so a process that is stopped answers nothing. On one host it hinders nobody.\n\
-             K5 is a property of the layouts, which docs/remote.md shows. K7 waits for the other systems.\n";
+             K5 is a property of the layouts: the tables of READs have it. K7 waits for the other systems.\n";
     for failure in &results.failures {
         let _ = writeln!(text, "\n- {failure}");
     }

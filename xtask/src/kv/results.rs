@@ -49,18 +49,22 @@ impl KvResults {
             .for_each(|line| self.take(command.topic, &line));
     }
 
-    fn take(&mut self, topic: &str, line: &Value) {
-        let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-        let depth = line["depth"].as_u64().unwrap_or_default();
+    pub(super) fn take(&mut self, topic: &str, line: &Value) {
+        // `longarm kv layouts` tells layouts and percentages.
+        let word =
+            |name: &str, other: &str| line[name].as_str().or(line[other].as_str()).unwrap_or_default().to_owned();
+        let depth = line["depth"].as_u64().or(line["percent"].as_u64()).unwrap_or_default();
         // `longarm perf` has the median in an object, `longarm kv bench` in the line.
         let fields = [
             ("p50_ns", line["p50_ns"].as_f64().or(line["latency"]["p50_ns"].as_f64())),
             ("ops_per_second", line["ops_per_second"].as_f64()),
             ("reads_per_op", line["reads_per_op"].as_f64()),
             ("server_cpu", line["server_cpu"].as_f64()),
+            ("reads", line["reads"].as_f64()),
+            ("published", line["published"].as_f64()),
         ];
         for (field, value) in fields {
-            let name = (topic.to_owned(), word("system"), word("workload"), depth, field.to_owned());
+            let name = (topic.to_owned(), word("system", "layout"), word("workload", "over"), depth, field.to_owned());
             self.figures.entry(name).or_default().extend(value);
         }
     }
@@ -68,6 +72,11 @@ impl KvResults {
     /// The median of a figure. `perf` has neither system nor workload, and its depth does not matter.
     pub(super) fn median(&self, topic: &str, system: &str, workload: &str, field: &str) -> Option<f64> {
         self.of(topic, system, workload, field).map(|(_, median)| median).next()
+    }
+
+    /// A figure of `longarm kv layouts`: over occupancy or over the size of the cache, at some percentage.
+    pub(super) fn counted(&self, layout: &str, over: &str, percent: u64, field: &str) -> Option<f64> {
+        self.of("counted", layout, over, field).find(|(at, _)| *at == percent).map(|(_, median)| median)
     }
 
     /// The best of the depths: the highest rate, and its depth.

@@ -113,6 +113,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-ibverbs",
             "longarm-kv",
             "longarm-resp",
+            "longarm-remote",
             "longarm-rpc",
             "longarm-udp",
         ],

@@ -4,6 +4,7 @@ mod bench;
 mod data;
 mod demo;
 mod door;
+mod layouts;
 mod memory;
 mod metrics;
 mod prompt;
@@ -31,6 +32,7 @@ enum KvCommand {
     Top(top::KvTopArgs),
     Revoke(revoke::KvRevokeArgs),
     Bench(bench::KvBenchArgs),
+    Layouts(layouts::KvLayoutsArgs),
     Demo(demo::KvDemoArgs),
     Check(data::KvCheckArgs),
     Backup(data::KvBackupArgs),
@@ -47,6 +49,7 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Top(args) => top::run(args),
         KvCommand::Revoke(args) => revoke::run(args),
         KvCommand::Bench(args) => bench::run(args),
+        KvCommand::Layouts(args) => layouts::run(args),
         KvCommand::Demo(args) => demo::run(args),
         KvCommand::Check(args) => data::check(args),
         KvCommand::Backup(args) => data::backup(args),

@@ -1,6 +1,7 @@
 //! The arguments, and the cases that they ask for.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,7 +12,7 @@ use crate::error::Error;
 use crate::sizes::{bytes, seconds};
 
 /// Measure the store with YCSB's workloads, and others beside it
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct KvBenchArgs {
     /// Systems: kv (GETs by READs), kv-rpc, kv-hopscotch, kv-cuckoo, kv-atomic
     /// (objects at one moment: SABRes),
@@ -29,8 +30,11 @@ pub(crate) struct KvBenchArgs {
     /// Number of keys
     #[arg(long, default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(super) keys: u64,
-    /// Length of each value
-    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = bytes)]
+    /// Length of each value; several with commas
+    #[arg(long = "size", value_name = "SIZES", default_value = "64", value_delimiter = ',', value_parser = bytes)]
+    pub(super) sizes: Vec<u64>,
+    /// The one of the present measurement.
+    #[arg(skip)]
     pub(super) size: u64,
     /// Operations that a client has under way at a time; several with commas
     #[arg(long, value_name = "NUMBERS", default_value = "1,16")]
@@ -44,6 +48,9 @@ pub(crate) struct KvBenchArgs {
     /// Time of each measurement
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub(super) seconds: Duration,
+    /// Write operations per second as a plot: over the sizes if there are several, otherwise over the depths
+    #[arg(long, value_name = "FILE.svg")]
+    pub(super) plot: Option<PathBuf>,
     /// One line of JSON for each measurement
     #[arg(long)]
     pub(super) json: bool,
@@ -118,12 +125,17 @@ pub(super) struct KvCase {
 }
 
 impl KvBenchArgs {
+    /// The same for values of this length.
+    pub(super) fn with_size(&self, size: u64) -> KvBenchArgs {
+        KvBenchArgs { size, ..self.clone() }
+    }
+
     /// The systems to measure.
     pub(super) fn systems(&self) -> Result<Vec<KvSystem>, Error> {
         self.workloads()?;
         self.depths()?;
-        if self.size > 4 << 20 {
-            return Err(Error::Usage(format!("--size {}: this measures values of up to 4 MiB", self.size)));
+        if let Some(size) = self.sizes.iter().find(|size| **size > 4 << 20) {
+            return Err(Error::Usage(format!("--size {size}: this measures values of up to 4 MiB")));
         }
         let parse = |name: &str| {
             KvSystem::parse(name).ok_or_else(|| Error::Usage(format!("--system {name}: `--help` lists the systems")))

@@ -4,7 +4,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 
 use super::workload::{KeyChoice, Workload};
-use crate::report::{count_per_second, nanoseconds};
+use crate::report::{count_per_second, nanoseconds, size};
 
 /// The result of one measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,8 +30,8 @@ pub(super) struct KvLine {
     pub(super) server_cpu: f64,
 }
 
-const HEADER: [&str; 10] =
-    ["system", "YCSB", "depth", "operations", "p50", "p99", "p99.9", "READs/op", "server CPU", "missing"];
+const HEADER: [&str; 11] =
+    ["system", "YCSB", "size", "depth", "operations", "p50", "p99", "p99.9", "READs/op", "server CPU", "missing"];
 
 /// Prints the results.
 pub(super) fn print(lines: &[KvLine]) {
@@ -40,6 +40,7 @@ pub(super) fn print(lines: &[KvLine]) {
     table.set_header(HEADER);
     for line in lines {
         let numbers = [
+            size(line.size_bytes),
             line.depth.to_string(),
             count_per_second(line.ops_per_second),
             nanoseconds(line.p50_ns),

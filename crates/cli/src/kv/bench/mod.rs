@@ -9,6 +9,7 @@
 
 mod args;
 mod batch;
+mod chart;
 mod clients;
 mod figures;
 mod measure;
@@ -17,6 +18,7 @@ mod sockets;
 mod workload;
 
 pub(super) use args::KvBenchArgs;
+pub(super) use workload::{Random, Zipf};
 
 use figures::KvLine;
 use servers::MeasuredServer;
@@ -28,9 +30,11 @@ pub(super) fn run(args: &KvBenchArgs) -> Result<(), Error> {
     if args.unpinned {
         crate::baseline::never_pin();
     }
+    let systems = args.systems()?;
     let mut lines: Vec<KvLine> = Vec::new();
-    for system in args.systems()? {
-        let server = match MeasuredServer::start(&system, args) {
+    for (size, system) in args.sizes.iter().flat_map(|size| systems.iter().map(move |system| (*size, system))) {
+        let args = &args.with_size(size);
+        let server = match MeasuredServer::start(system, args) {
             Ok(server) => server,
             Err(error) if system.is_peer() => {
                 eprintln!("{system}: not measured: {error}");
@@ -39,7 +43,7 @@ pub(super) fn run(args: &KvBenchArgs) -> Result<(), Error> {
             Err(error) => return Err(error),
         };
         measure::load(&server, args)?;
-        for case in args.cases(&system) {
+        for case in args.cases(system) {
             let line = measure::run(&server, &case, args)?;
             if args.json {
                 let text = serde_json::to_string(&line).map_err(|error| Error::Usage(error.to_string()))?;
@@ -47,6 +51,9 @@ pub(super) fn run(args: &KvBenchArgs) -> Result<(), Error> {
             }
             lines.push(line);
         }
+    }
+    if let Some(file) = &args.plot {
+        chart::write(file, &lines)?;
     }
     if !args.json {
         figures::print(&lines);

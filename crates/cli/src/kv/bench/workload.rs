@@ -144,7 +144,7 @@ fn scattered(number: u64) -> u64 {
 }
 
 /// A zipfian choice of ranks. (Gray et al.: "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994, section 3.2.)
-pub(super) struct Zipf {
+pub(crate) struct Zipf {
     keys: u64,
     zeta: f64,
     alpha: f64,
@@ -152,7 +152,7 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    pub(super) fn new(keys: u64) -> Zipf {
+    pub(crate) fn new(keys: u64) -> Zipf {
         let zeta = |count: u64| (1..=count).map(|rank| 1.0 / (rank as f64).powf(THETA)).sum::<f64>();
         let all = zeta(keys);
         let eta = (1.0 - (2.0 / keys as f64).powf(1.0 - THETA)) / (1.0 - zeta(2) / all);
@@ -160,7 +160,7 @@ impl Zipf {
     }
 
     /// The rank for a fraction between 0 and 1; zero is the most popular.
-    fn rank(&self, fraction: f64) -> u64 {
+    pub(crate) fn rank(&self, fraction: f64) -> u64 {
         let scaled = fraction * self.zeta;
         if scaled < 1.0 || self.keys == 1 {
             0
@@ -174,7 +174,7 @@ impl Zipf {
 }
 
 /// Random numbers that cost little: xorshift64* (Marsaglia; Vigna).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -184,7 +184,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    fn fraction(&mut self) -> f64 {
+    pub(crate) fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }

@@ -1,5 +1,6 @@
 //! `longarm kv demo`: a server that is stopped while its client goes on reading, on one host and over packets.
 
+mod beside;
 mod wire;
 
 use std::io::{BufRead, BufReader};
@@ -50,8 +51,7 @@ pub(super) fn run(args: &KvDemoArgs) -> Result<(), Error> {
     writer.put(b"key", b"value")?;
     reads(&mut table, "the server goes on")?;
     wire::again(args.gets)?;
-    println!("beside Redis, Valkey and memcached: longarm kv bench --system kv,redis,valkey,memcached --workload c");
-    Ok(())
+    beside::redis()
 }
 
 /// Keys with their values, and the number of GETs of each step.
