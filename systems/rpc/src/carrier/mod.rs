@@ -30,6 +30,12 @@ pub(crate) use slots::{MAX_SLOTS, SlotSet};
 use crate::frame::FrameHeader;
 use crate::link::{LinkBusy, SessionLink};
 
+/// The places in a datagram to a client where the ways have the session's secret, if they are that long: *datagram*, *herd*.
+pub(crate) fn datagram_tokens(datagram: &[u8]) -> [Option<u32>; 2] {
+    let word = |at: usize| datagram.get(at..at + 4)?.first_chunk().copied().map(u32::from_le_bytes);
+    [word(4), word(0)]
+}
+
 /// One end of a session, in one of the ways.
 pub(crate) enum Carrier {
     Ring(RingCarrier),

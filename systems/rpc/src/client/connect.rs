@@ -9,6 +9,7 @@ use longarm::{Connection, Route, Target};
 
 use crate::auth::{Shield, Unproven};
 use crate::client::poll::Client;
+use crate::client::session::CallerSession;
 use crate::code::{Code, Executed};
 use crate::handshake::{Hello, OfferedMemory, Ready, SessionMessage, Welcome};
 use crate::observe::ClientObserver;
@@ -22,23 +23,64 @@ use crate::way::Way;
 /// Receive buffers for datagrams: as many as a session has credits, and some for answers that were sent twice. Many clients of
 /// a process have one buffer each in the processor's cache at best.
 const DATAGRAMS: u32 = 40;
+/// Requests that a send queue holds.
+pub(super) const SEND_DEPTH: u32 = 256;
 
 /// Connects to a server and agrees on a session with it. Blocks at most for the time in the options.
 pub(super) fn connect(to: impl Into<Target>, options: &ClientOptions, sleeps: bool) -> Result<Client, Status> {
-    check(options)?;
     let until = Instant::now() + options.connect_timeout;
-    let route = Route::to(to).wait(left(until)).map_err(unreachable)?;
-    let device = route.open_device().map_err(unreachable)?;
-    let ways = offered(options, &device)?;
+    let route = route_to(to, options, until)?;
     let receives = u32::from(options.slots) * 2 + 16;
-    let datagrams = if ways.iter().any(|way| matches!(way, Way::Herd | Way::Datagram)) { DATAGRAMS } else { 0 };
+    let mut port = open_port(&route, options, PortSizes { receives, datagrams: DATAGRAMS, send_depth: SEND_DEPTH })?;
+    let opening = SessionDemands { options, sleeps, token: random(), until };
+    let session = open_session(&mut port, &route, &opening, &mut |_| ())?;
+    Ok(Client::new(port, session))
+}
+
+/// The way to a server.
+pub(super) fn route_to(to: impl Into<Target>, options: &ClientOptions, until: Instant) -> Result<Route, Status> {
+    check(options)?;
+    Route::to(to).wait(left(until)).map_err(unreachable)
+}
+
+/// A port on the device of that route. It has no datagrams where the options need none.
+pub(super) fn open_port(route: &Route, options: &ClientOptions, sizes: PortSizes) -> Result<Port, Status> {
+    let device = route.open_device().map_err(unreachable)?;
+    let needs_datagrams = offered(options, &device)?.iter().any(|way| matches!(way, Way::Herd | Way::Datagram));
+    let limits = device.limits();
+    let sizes = PortSizes {
+        receives: sizes.receives.min(limits.max_srq_wr),
+        datagrams: if needs_datagrams { sizes.datagrams.min(limits.max_qp_wr) } else { 0 },
+        ..sizes
+    };
     let domain = device.protection_domain().map_err(unreachable)?;
-    let port = Port::new(&domain, PortSizes { receives, datagrams, send_depth: 256 }).map_err(unreachable)?;
-    let connection = longarm::connect(&route, port.rc(&options.tuning), b"").wait(left(until)).map_err(unreachable)?;
-    let mut hello = Hello::new(ways, options.way.is_some(), options.sizes(port.datagram_bytes()), sleeps, random());
+    Port::new(&domain, sizes).map_err(unreachable)
+}
+
+/// The demands of a client on a session to be.
+pub(super) struct SessionDemands<'a> {
+    pub(super) options: &'a ClientOptions,
+    /// The client sleeps while it waits.
+    pub(super) sleeps: bool,
+    /// The secret of datagrams to the client. Sessions that share a port have different ones.
+    pub(super) token: u32,
+    pub(super) until: Instant,
+}
+
+/// Opens a session over a port. Events of the port's other sessions go to `others`.
+pub(super) fn open_session(
+    port: &mut Port,
+    route: &Route,
+    demands: &SessionDemands<'_>,
+    others: &mut dyn FnMut(PortEvent),
+) -> Result<CallerSession, Status> {
+    let SessionDemands { options, sleeps, token, until } = *demands;
+    let ways = offered(options, port.device())?;
+    let connection = longarm::connect(route, port.rc(&options.tuning), b"").wait(left(until)).map_err(unreachable)?;
+    let mut hello = Hello::new(ways, options.way.is_some(), options.sizes(port.datagram_bytes()), sleeps, token);
     hello.typical_bytes = options.typical_bytes;
     let (shield, first) = shield(options).map_err(Unproven::into_status)?;
-    let mut opening = OpeningClient { port, connection, until, shield, unread: VecDeque::new() };
+    let mut opening = OpeningClient { port, others, connection, until, shield, unread: VecDeque::new() };
     opening.prove(&first)?;
     opening.agree(hello, options)
 }
@@ -82,8 +124,10 @@ fn offered(options: &ClientOptions, device: &longarm::Device) -> Result<Vec<Way>
 }
 
 /// A connection on its way to a session.
-struct OpeningClient {
-    port: Port,
+struct OpeningClient<'a> {
+    port: &'a mut Port,
+    /// Takes the events of the port's other sessions.
+    others: &'a mut dyn FnMut(PortEvent),
     connection: Connection,
     until: Instant,
     shield: Shield,
@@ -91,7 +135,7 @@ struct OpeningClient {
     unread: VecDeque<SessionMessage>,
 }
 
-impl OpeningClient {
+impl OpeningClient<'_> {
     /// Exchanges proofs until messages can be sealed. No message of the session leaves before.
     fn prove(&mut self, first: &[SessionMessage]) -> Result<(), Status> {
         first.iter().try_for_each(|message| self.post(message))?;
@@ -114,7 +158,7 @@ impl OpeningClient {
         Ok(())
     }
 
-    fn agree(mut self, hello: Hello, options: &ClientOptions) -> Result<Client, Status> {
+    fn agree(mut self, hello: Hello, options: &ClientOptions) -> Result<CallerSession, Status> {
         let token = hello.token;
         let (offered, wanted, sleeps) = (hello.ways.clone(), hello.sizes, hello.sleeps);
         self.send(&SessionMessage::Hello(hello))?;
@@ -131,7 +175,13 @@ impl OpeningClient {
         self.finish(welcome, token, sleeps, options)
     }
 
-    fn finish(mut self, welcome: Welcome, token: u32, sleeps: bool, options: &ClientOptions) -> Result<Client, Status> {
+    fn finish(
+        mut self,
+        welcome: Welcome,
+        token: u32,
+        sleeps: bool,
+        options: &ClientOptions,
+    ) -> Result<CallerSession, Status> {
         let Welcome { way, why, sizes, session, token: server_token, .. } = welcome;
         let (written, read) = welcome.memory.keys().ok_or_else(broken)?;
         let plan = CarrierPlan { way, sizes, session, client_sleeps: sleeps, client_token: token, server_token };
@@ -162,7 +212,7 @@ impl OpeningClient {
         };
         let link = VerbsLink::new(parts, self.port.stores(), options.tuning);
         let limits = SessionLimits { slots: sizes.slots, max_message_bytes: sizes.max_message_bytes as usize };
-        Ok(Client::new(self.port, ClientSession::new(link, carrier, limits), way, why, observer))
+        Ok(CallerSession::new(ClientSession::new(link, carrier, limits), way, why, observer))
     }
 
     fn send(&mut self, message: &SessionMessage) -> Result<(), Status> {
@@ -188,11 +238,14 @@ impl OpeningClient {
 
     /// The server's next message, as it came.
     fn receive_raw(&mut self) -> Result<SessionMessage, Status> {
+        let own = self.connection.qpn();
         loop {
             match self.port.next().map_err(unreachable)? {
-                Some(PortEvent::Message(_, bytes)) => return SessionMessage::decode(&bytes).ok_or_else(broken),
-                Some(PortEvent::Failed(_, why, _)) => return Err(unreachable(why)),
-                Some(_) => {}
+                Some(PortEvent::Message(qpn, bytes)) if qpn == own => {
+                    return SessionMessage::decode(&bytes).ok_or_else(broken);
+                }
+                Some(PortEvent::Failed(qpn, why, _)) if qpn == own => return Err(unreachable(why)),
+                Some(other) => (self.others)(other),
                 None if !self.connection.is_connected() => {
                     return Err(unreachable("the server ended the connection before the session began"));
                 }

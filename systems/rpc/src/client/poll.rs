@@ -7,23 +7,21 @@ use bytes::Bytes;
 use longarm::Target;
 
 use crate::client::connect::connect;
-use crate::code::{Code, Executed};
-use crate::frame::take_metadata;
-use crate::observe::ClientObserver;
+use crate::client::session::{CallerSession, Ended, malformed};
 use crate::options::ClientOptions;
 use crate::published::PublishedSlice;
 use crate::service::Method;
-use crate::session::{Body, CallId, ClientSession, Finished, NewCall, NotStarted};
+use crate::session::{CallId, NewCall, NotStarted};
 use crate::status::Status;
-use crate::verbs::{Port, PortEvent, VerbsLink};
+use crate::verbs::{Port, PortEvent};
 use crate::way::Way;
 
 /// Looks into memory between two looks into the completion queue, in the ways that poll memory.
-const LOOKS: u32 = 8;
+pub(super) const LOOKS: u32 = 8;
 /// The longest time for which [`Client::call`] gives its processor away where other programs want it.
 const REST: Duration = Duration::from_millis(1);
 /// Time between two checks whether the connection still stands.
-const CHECK: Duration = Duration::from_millis(5);
+pub(super) const CHECK: Duration = Duration::from_millis(5);
 
 /// A client with one session, which its program polls. No other thread and no executor is involved.
 ///
@@ -41,16 +39,12 @@ const CHECK: Duration = Duration::from_millis(5);
 /// ```
 pub struct Client {
     port: Port,
-    session: ClientSession<VerbsLink>,
-    way: Way,
-    why: String,
+    session: CallerSession,
     looks: u32,
     /// The time of the last look at the device.
     now: Instant,
     /// The time of the last look at the connection.
     checked: Instant,
-    stats: ClientStats,
-    observer: ClientObserver,
 }
 
 /// Figures of a client.
@@ -78,36 +72,29 @@ impl Client {
         connect(to, options, false)
     }
 
-    pub(super) fn new(
-        port: Port,
-        session: ClientSession<VerbsLink>,
-        way: Way,
-        why: String,
-        observer: ClientObserver,
-    ) -> Client {
-        let (looks, now) = (0, Instant::now());
-        Client { port, session, way, why, looks, now, checked: now, stats: ClientStats::default(), observer }
+    pub(super) fn new(port: Port, session: CallerSession) -> Client {
+        let now = Instant::now();
+        Client { port, session, looks: 0, now, checked: now }
     }
 
     /// The way of its session.
     pub fn way(&self) -> Way {
-        self.way
+        self.session.way()
     }
 
     /// The reason why it is that way, in words.
     pub fn reason(&self) -> &str {
-        &self.why
+        self.session.why()
     }
 
     /// Its figures.
     pub fn stats(&self) -> ClientStats {
-        let losses = self.session.carrier().counters();
-        ClientStats { repeated: losses.repeated, dropped: losses.dropped, ..self.stats.clone() }
+        self.session.stats()
     }
 
     /// Calls that have not ended, those included that the caller has withdrawn and the server has not answered.
     pub fn outstanding(&self) -> usize {
-        self.session.outstanding()
+        self.session.session().outstanding()
     }
 
     /// Sends a request. Its bytes may be used again at once. While other calls are outstanding, it may wait for further
@@ -130,12 +117,9 @@ impl Client {
         body: &PublishedSlice,
         deadline: Option<Instant>,
     ) -> Result<CallId, NotStarted> {
-        let Some(exposed) = self.session.link().publish(body) else {
-            let mut copy = Vec::with_capacity(body.len());
-            body.append_to(&mut copy);
-            return self.start(method, &copy, deadline);
-        };
-        self.begin(method, 0, &[], deadline, |session, call, now| session.start_exposed(call, exposed, now))
+        let call = NewCall { method: method.number(), flags: 0, deadline, body: &[] };
+        let (more, now) = (self.outstanding() > 0, self.time_for(deadline));
+        self.session.start_published(method, (&call, body), more, now)
     }
 
     pub(crate) fn start_encoded(
@@ -145,33 +129,19 @@ impl Client {
         body: &[u8],
         deadline: Option<Instant>,
     ) -> Result<CallId, NotStarted> {
-        self.begin(method, flags, body, deadline, |session, call, now| session.start(call, now))
+        let call = NewCall { method: method.number(), flags, deadline, body };
+        let (more, now) = (self.outstanding() > 0, self.time_for(deadline));
+        self.session.start(method, &call, more, now)
     }
 
-    fn begin(
-        &mut self,
-        method: Method,
-        flags: u8,
-        body: &[u8],
-        deadline: Option<Instant>,
-        start: impl FnOnce(&mut ClientSession<VerbsLink>, &NewCall<'_>, Instant) -> Result<CallId, NotStarted>,
-    ) -> Result<CallId, NotStarted> {
-        let now = if deadline.is_some() { Instant::now() } else { self.now };
-        let call = NewCall { method: method.number(), flags, deadline, body };
-        let follows = self.session.outstanding() > 0;
-        self.session.link().set_more(follows);
-        let started = start(&mut self.session, &call, now);
-        if let Ok(id) = started {
-            self.stats.started += 1;
-            self.observer.begin(id, method);
-        }
-        started
+    /// The time, for a call with that deadline.
+    fn time_for(&self, deadline: Option<Instant>) -> Instant {
+        if deadline.is_some() { Instant::now() } else { self.now }
     }
 
     /// Withdraws a call. Its handler does not run, unless it has begun. The call does not end in [`poll`](Client::poll).
     pub fn cancel(&mut self, id: CallId) {
         self.session.cancel(id);
-        self.observer.end(id, Code::Cancelled);
     }
 
     /// Takes the calls that have ended, each with the bytes of its reply. Returns how many they are. Never waits.
@@ -185,18 +155,7 @@ impl Client {
         let mut count = 0;
         while let Some(finished) = self.next(if count == 0 { longest } else { Duration::ZERO }) {
             count += 1;
-            let Finished { id, result } = finished;
-            match result {
-                Err(status) => ended(id, Err(status)),
-                Ok(reply) => {
-                    let body = match &reply.body {
-                        Body::Short => self.session.body(),
-                        Body::Long(bytes) => bytes.as_ref(),
-                    };
-                    let start = take_metadata(reply.flags, body).map(|(_, start)| start);
-                    ended(id, start.map(|start| &body[start..]).ok_or_else(malformed));
-                }
-            }
+            self.session.hand_over(finished, &mut ended);
         }
         count
     }
@@ -234,32 +193,32 @@ impl Client {
 
     /// Calls at a time.
     pub(crate) fn slots(&self) -> u16 {
-        self.session.slots()
+        self.session.session().slots()
     }
 
     /// The reason why no further call can be started, if there is one.
     pub(crate) fn closed(&self) -> Option<&str> {
-        self.session.closed()
+        self.session.session().closed()
     }
 
     /// True if the server may still answer.
     pub(crate) fn is_up(&self) -> bool {
-        self.session.is_up()
+        self.session.session().is_up()
     }
 
     /// The body of the reply that [`next`](Client::next) has returned last, if it was short.
     pub(crate) fn body(&self) -> &[u8] {
-        self.session.body()
+        self.session.session().body()
     }
 
     /// True if each reply causes a completion.
     pub(crate) fn wakes(&self) -> bool {
-        self.session.carrier().wakes()
+        self.session.wakes()
     }
 
     /// The first moment at which there is something to do without an event.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.session.next_timer()
+        self.session.session().next_timer()
     }
 
     /// A copy of the descriptor that becomes readable at the next completion after [`arm`](Client::arm).
@@ -278,25 +237,17 @@ impl Client {
     }
 
     /// The next call that has ended.
-    pub(crate) fn next(
-        &mut self,
-        longest: Duration,
-    ) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
-        let finished = self.session.next(self.now).or_else(|| self.look_further(longest))?;
+    pub(crate) fn next(&mut self, longest: Duration) -> Option<Ended> {
+        let ended = self.session.next(self.now).or_else(|| self.look_further(longest))?;
         self.looks = 0;
-        match &finished.result {
-            Ok(_) => self.stats.ok += 1,
-            Err(_) => self.stats.failed += 1,
-        }
-        self.observer.end(finished.id, finished.result.as_ref().map_or_else(Status::code, |_| Code::Ok));
-        Some(finished)
+        Some(ended)
     }
 
     /// Looks into the completion queue, at times only in the ways that poll memory, and then again for a call that has
     /// ended.
-    fn look_further(&mut self, longest: Duration) -> Option<Finished<<VerbsLink as crate::link::SessionLink>::Bytes>> {
+    fn look_further(&mut self, longest: Duration) -> Option<Ended> {
         self.looks += 1;
-        if self.looks < LOOKS && !self.session.carrier().wakes() && !self.port.is_unrung() {
+        if self.looks < LOOKS && !self.session.wakes() && !self.port.is_unrung() {
             return None;
         }
         self.looks = 0;
@@ -306,39 +257,21 @@ impl Client {
 
     /// Drives the device, and hands its events to the session.
     fn drive(&mut self, longest: Duration) {
-        let now = Instant::now();
-        self.now = now;
-        if now.saturating_duration_since(self.checked) >= CHECK {
-            self.checked = now;
-            if !self.session.link().is_connected() {
-                let why = self.session.link().end_reason();
-                self.session.on_down(&why);
-            }
+        self.now = Instant::now();
+        if self.now.saturating_duration_since(self.checked) >= CHECK {
+            self.checked = self.now;
+            self.session.check_connection();
         }
         if let Err(error) = self.port.ring(longest) {
             self.session.on_down(&error.to_string());
         }
         while let Some(event) = self.port.take() {
-            self.on_event(event);
-        }
-    }
-
-    fn on_event(&mut self, event: PortEvent) {
-        match event {
-            PortEvent::Imm(_, imm) => self.session.on_imm(imm),
-            PortEvent::Message(_, message) => self.session.on_message(&message),
-            PortEvent::Datagram(buffer) => {
-                self.session.on_datagram(&buffer, self.now);
-                self.port.put_datagram(buffer);
-            }
-            PortEvent::Sent(completion) => {
-                if let Some((tag, bytes)) = self.session.link().on_completion(completion) {
-                    self.session.on_read(tag, bytes);
+            match event {
+                PortEvent::Datagram(buffer) => {
+                    self.session.on_datagram(&buffer, self.now);
+                    self.port.put_datagram(buffer);
                 }
-            }
-            PortEvent::Failed(_, why, completion) => {
-                let _ = self.session.link().on_completion(completion);
-                self.session.on_down(&format!("the session has ended: {why}"));
+                event => self.session.on_event(event),
             }
         }
     }
@@ -346,10 +279,6 @@ impl Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Client({}, {} outstanding)", self.way, self.outstanding())
+        write!(f, "Client({}, {} outstanding)", self.way(), self.outstanding())
     }
-}
-
-fn malformed() -> Status {
-    Status::internal("the server sent malformed metadata").with_executed(Executed::Yes)
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
 
 use longarm::Incoming;
 
@@ -23,8 +22,8 @@ pub(crate) enum ToWorker {
     Accept(Box<Incoming>),
     /// A handler is done.
     Reply(SessionKey, CallId, Answer),
-    /// The request was withdrawn, or this deadline passed, before its handler began.
-    Pointless(SessionKey, CallId, Option<Instant>),
+    /// The request was withdrawn, or its deadline passed, before its handler began.
+    Pointless(SessionKey, CallId),
     /// Refuse new requests, and end when the others are answered.
     Drain,
     /// End now.

@@ -14,7 +14,7 @@ use crate::observe::{ObservedAnswer, ServerObserver};
 use crate::server::executor::Executors;
 use crate::server::inbox::{SessionKey, ToWorker, WorkerInbox};
 use crate::server::sessions::PeerRef;
-use crate::server::waiting::WaitingRequest;
+use crate::server::waiting::{NobodyWaits, WaitingRequest};
 use crate::service::Method;
 use crate::service::{Answer, BoxFuture, DirectHandler, FutureHandler, Handler, PublishedHandler, Router, RunOn};
 use crate::session::{Arrived, Body, CallId, ServerSession};
@@ -208,7 +208,7 @@ impl OutcomeReport {
             self.has_begun = true;
             match waiting.begin(Instant::now()) {
                 Ok(handler) => self.tell(ToWorker::Reply(self.key, self.id, handler.await)),
-                Err(deadline) => self.tell(ToWorker::Pointless(self.key, self.id, deadline)),
+                Err(NobodyWaits) => self.tell(ToWorker::Pointless(self.key, self.id)),
             }
         })
     }

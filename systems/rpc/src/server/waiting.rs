@@ -22,12 +22,15 @@ pub(crate) struct WaitingRequest {
     pub(crate) deadline: Option<Instant>,
 }
 
+/// The caller has withdrawn the request, or its deadline has passed.
+pub(crate) struct NobodyWaits;
+
 impl WaitingRequest {
     /// Its turn has come: the handler begins, unless nobody waits for the answer any more.
     ///
     /// # Errors
-    /// The deadline of a request whose handler must not run.
-    pub(crate) fn begin(self, now: Instant) -> Result<BoxFuture<Answer>, Option<Instant>> {
+    /// [`NobodyWaits`] for a request whose handler must not run.
+    pub(crate) fn begin(self, now: Instant) -> Result<BoxFuture<Answer>, NobodyWaits> {
         let code = if self.withdrawn.has(self.id.number) {
             Code::Cancelled
         } else if self.deadline.is_some_and(|deadline| deadline <= now) {
@@ -36,6 +39,6 @@ impl WaitingRequest {
             return Ok(ObservedAnswer::of(self.call.within(|| (self.handler)(self.request)), self.call));
         };
         self.call.end(code);
-        Err(self.deadline)
+        Err(NobodyWaits)
     }
 }

@@ -249,9 +249,9 @@ impl ServerWorker {
                         self.serving.reply_answer(session, id, answer, now);
                     }
                 }
-                Ok(ToWorker::Pointless(key, id, deadline)) => {
+                Ok(ToWorker::Pointless(key, id)) => {
                     if let Some(session) = self.sessions.find(key) {
-                        session.is_pointless(id, deadline, now);
+                        session.refuse_pointless(id, now);
                     }
                 }
                 Ok(ToWorker::Drain) => self.drain(),

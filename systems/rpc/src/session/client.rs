@@ -148,6 +148,11 @@ impl<L: SessionLink> ClientSession<L> {
         self.down.is_some()
     }
 
+    /// True if something waits until the device takes it: [`next`](ClientSession::next) tries again.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.down.is_none() && (!self.unsent.is_empty() || self.unread != SlotSet::default())
+    }
+
     /// True if no call is without an answer, and nothing waits for the device.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_quiet(&self) -> bool {

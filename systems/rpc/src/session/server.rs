@@ -269,16 +269,24 @@ impl<L: SessionLink> ServerSession<L> {
     /// True if nobody waits for the call any more. Otherwise its handler may run. If the answer is true, the caller
     /// is told that it did not.
     pub(crate) fn is_pointless(&mut self, id: CallId, deadline: Option<Instant>, now: Instant) -> bool {
+        let is_late = deadline.is_some_and(|deadline| deadline <= now);
+        let is_pointless = is_late || self.slots[id.slot].withdrawn.has(id.number);
+        if is_pointless {
+            self.refuse_pointless(id, now);
+        }
+        is_pointless
+    }
+
+    /// Refuses a call for which nobody waits any more. Another thread may have found that out by a later look at the clock
+    /// than `now`.
+    pub(crate) fn refuse_pointless(&mut self, id: CallId, now: Instant) {
         if self.slots[id.slot].withdrawn.has(id.number) {
             self.counters.cancelled += 1;
             self.refuse(id, Code::Cancelled, "withdrawn before it was executed", now);
-        } else if deadline.is_some_and(|deadline| deadline <= now) {
+        } else {
             self.counters.late += 1;
             self.refuse(id, Code::DeadlineExceeded, "the deadline passed before the handler ran", now);
-        } else {
-            return false;
         }
-        true
     }
 
     /// The withdrawals of a slot, for a handler that waits for a thread.

@@ -58,7 +58,7 @@ pub(crate) struct LinkParts {
 
 /// The requests of one send queue that have no completion yet, in order: the blocks that they hold.
 struct PostedSends {
-    blocks: VecDeque<Option<Block>>,
+    blocks: HeldBlocks<Ticket>,
     unsignaled: u32,
     stores: Arc<Stores>,
 }
@@ -66,13 +66,28 @@ struct PostedSends {
 /// The queue pair must be gone by then: its owner declares it before these.
 impl Drop for PostedSends {
     fn drop(&mut self) {
-        self.blocks.drain(..).flatten().for_each(|block| self.stores.unstage(block));
+        self.blocks.0.drain(..).filter_map(|(_, block)| block).for_each(|block| self.stores.unstage(block));
+    }
+}
+
+/// The blocks that requests hold, by their tickets. They end nearly in their order: unsignaled ones with the next signaled one.
+struct HeldBlocks<K, B = Block>(VecDeque<(K, Option<B>)>);
+
+impl<K: PartialEq, B> HeldBlocks<K, B> {
+    fn hold(&mut self, request: K, block: Option<B>) {
+        self.0.push_back((request, block));
+    }
+
+    /// The block of a request that has ended. Messages of the handshake have none: they left before the session began.
+    fn release(&mut self, request: &K) -> Option<B> {
+        let at = self.0.iter().position(|(held, _)| held == request)?;
+        self.0.remove(at).and_then(|(_, block)| block)
     }
 }
 
 impl PostedSends {
     fn new(stores: &Arc<Stores>) -> PostedSends {
-        PostedSends { blocks: VecDeque::new(), unsignaled: 0, stores: Arc::clone(stores) }
+        PostedSends { blocks: HeldBlocks(VecDeque::new()), unsignaled: 0, stores: Arc::clone(stores) }
     }
 
     /// Notes a request; returns whether it is to have a completion of its own.
@@ -131,10 +146,10 @@ impl VerbsLink {
             Some((uc, posted)) if uc.qpn() == completion.qpn() => posted,
             _ => &mut self.rc,
         };
-        if let Some(Some(block)) = posted.blocks.pop_front() {
+        let ticket = completion.ticket();
+        if let Some(block) = posted.blocks.release(&ticket) {
             self.stores.unstage(block);
         }
-        let ticket = completion.ticket();
         let is_ok = completion.is_ok();
         let Some(at) = self.reads.iter().position(|(read, _)| *read == ticket) else {
             completion.into_buffers().into_iter().for_each(|buffer| self.stores.put_buffer(buffer));
@@ -247,7 +262,7 @@ fn post<T: longarm::Outcome>(
     match result {
         Ok(ticket) => {
             posted.stores.note_posted(hints.more);
-            posted.blocks.push_back(block);
+            posted.blocks.hold(ticket, block);
             Ok(ticket)
         }
         Err(failure) => Err(failure.into_buffer().into_iter().collect()),
@@ -271,7 +286,7 @@ impl SessionLink for VerbsLink {
         let buffer = self.stores.buffer(from.len_bytes() as usize).ok_or(LinkBusy)?;
         match self.qp.read(buffer, from).post() {
             Ok(ticket) => {
-                self.rc.blocks.push_back(None);
+                self.rc.blocks.hold(ticket, None);
                 self.rc.unsignaled = 0;
                 self.reads.push((ticket, tag));
                 Ok(())
@@ -320,5 +335,18 @@ impl SessionLink for VerbsLink {
 
     fn peer_read_key(&self, at: u64, len_bytes: u64) -> Option<RemoteKey> {
         self.peer.read?.at(at, len_bytes).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HeldBlocks;
+
+    #[test]
+    fn a_message_of_the_handshake_frees_no_block_of_a_request() {
+        let mut held = HeldBlocks([(7, Some('a')), (8, None), (9, Some('b'))].into());
+        assert_eq!(held.release(&6), None, "it was sent before the session began");
+        assert_eq!([held.release(&9), held.release(&7), held.release(&8)], [Some('b'), Some('a'), None]);
+        assert_eq!(held.release(&9), None);
     }
 }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use crate::carrier::Carrier;
 use crate::carrier::herd::{HerdClient, HerdServer, HerdSession};
+use crate::code::{Code, Executed};
 use crate::session::{CallId, SessionLimits};
 use crate::testlink::{TestLink, TestOp, TestPair, reversed};
 
@@ -56,6 +57,22 @@ fn a_withdrawal_that_overtakes_its_request_holds() {
         pair.finished().is_empty() && pair.client.outstanding() == 0,
         "the slot is free, and the caller hears nothing"
     );
+}
+
+#[test]
+fn a_call_that_another_thread_found_late_is_answered_whatever_the_clock_says_here() {
+    let mut pair = pair();
+    let id = pair.start(b"late");
+    let request = pair.client_posts();
+    pair.deliver_to_server(request);
+    let arrived = pair.arrivals().remove(0).0;
+    pair.server.refuse_pointless(arrived.id, pair.now - Duration::from_millis(1));
+    let ops = pair.server_posts();
+    pair.deliver_to_client(ops);
+    let finished = pair.finished();
+    assert_eq!(finished.len(), 1);
+    let (ended, status) = (finished[0].0, finished[0].1.as_ref().unwrap_err());
+    assert_eq!((ended, status.code(), status.executed()), (id, Code::DeadlineExceeded, Executed::No));
 }
 
 #[test]
