@@ -230,7 +230,7 @@ impl ClientGroup {
         self.looks += 1;
         if self.looks >= LOOKS || !self.members.poll_memory() || port.is_unrung() {
             self.looks = 0;
-            // What is there already is not to wait.
+            // No nap while an outcome is there already.
             self.drive(if self.members.ready() == 0 { longest } else { Duration::ZERO });
         }
         let mut count = 0;
