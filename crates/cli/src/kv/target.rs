@@ -18,6 +18,8 @@ pub(super) enum WayArg {
     Rpc,
     /// The server's device answers without the server's program
     Device,
+    /// The faster of both, as the client measures them
+    Choose,
 }
 
 impl WayArg {
@@ -26,6 +28,7 @@ impl WayArg {
             WayArg::OneSided => GetWay::OneSided,
             WayArg::Rpc => GetWay::Rpc,
             WayArg::Device => GetWay::Device,
+            WayArg::Choose => GetWay::Choose,
         }
     }
 }
@@ -42,7 +45,7 @@ pub(super) struct TableTarget {
     /// File of the table's secret: 16 random bytes or more. A line break at its end does not count
     #[arg(long, value_name = "FILE")]
     pub(super) secret_file: Option<PathBuf>,
-    /// The way of GETs
+    /// The way of GETs and ranges
     #[arg(long, value_enum, default_value = "one-sided")]
     pub(super) get: WayArg,
     /// The time that an operation may take

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use remote::{LookupError, ReadError};
 
+use crate::client::choice::{RequestKind, Searcher};
 use crate::client::options::GetWay;
 use crate::client::reader::{LookedUp, RemoteReader, attach};
 use crate::client::session::Repeat;
@@ -71,17 +72,21 @@ impl KvTable {
                 taken = Some(take(found));
             }
         };
-        // The short path of most GETs: by READs, if there is a connection and nothing is in the way.
-        let _ = self.read_once(&[key], &mut |_, answer| match answer {
-            Answer::Doubtful => {}
-            Answer::Absent => tell(None),
-            Answer::Value(bytes, version) => tell(Some((bytes, version))),
-        });
+        let chosen = self.choose(RequestKind::Gets(1));
+        if chosen.searcher == Searcher::Client {
+            // The short path of most GETs: by READs, if there is a connection and nothing is in the way.
+            let _ = self.read_once(&[key], &mut |_, answer| match answer {
+                Answer::Doubtful => {}
+                Answer::Absent => tell(None),
+                Answer::Value(bytes, version) => tell(Some((bytes, version))),
+            });
+        }
         if let Some(taken) = taken {
             self.count(&[key]);
+            self.learn(chosen);
             return Ok(taken);
         }
-        self.get_each(&[key], &mut |_, found| {
+        self.get_by(chosen, &[key], &mut |_, found| {
             if let Some(take) = take.take() {
                 taken = Some(take(found));
             }
@@ -100,19 +105,13 @@ impl KvTable {
         mut each: impl FnMut(usize, Option<(&[u8], KvVersion)>),
     ) -> Result<(), KvError> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.get_each(&keys, &mut each)
-    }
-
-    fn get_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
-        match self.session.options.get {
-            GetWay::OneSided | GetWay::Device => self.read_each(keys, each),
-            GetWay::Rpc => self.ask_each(keys, each),
-        }
+        let chosen = self.choose(RequestKind::Gets(keys.len()));
+        self.get_by(chosen, &keys, &mut each)
     }
 
     /// GETs keys by requests, several at a time. Those without an answer, and long values, are asked for one by one.
-    fn ask_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
-        let (until, mut is_told) = (self.session.deadline(), vec![false; keys.len()]);
+    pub(super) fn ask_each(&mut self, keys: &[&[u8]], until: Instant, each: EachValue<'_>) -> Result<(), KvError> {
+        let mut is_told = vec![false; keys.len()];
         if keys.len() > 1 {
             let mut request = |number: usize, grant, out: &mut Vec<u8>| {
                 encode(&GetRequest { grant, from: 0, version: None }, &[keys[number]], out);
@@ -134,7 +133,7 @@ impl KvTable {
     }
 
     /// Looks keys up by READs. A connection that fails is made again.
-    fn read_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
+    pub(super) fn read_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
         // The clock is asked only if something has to be waited for.
         let (mut until, mut is_told, mut doubtful) = (None, vec![false; keys.len()], Vec::new());
         loop {

@@ -4,11 +4,14 @@
 //!  table      operations          get       GETs, one-sided and by RPC       long   values in pieces
 //!  range      ranges of ordered tables, one-sided and by RPC
 //!  put_alone  PUTs by lock, WRITE, unlock
+//!  choose     requests whose way the client chooses      choice  from its own measurements
 //!  reader     the connection for READs      report   GETs that the server did not see
 //!  session    the RPC session, and the right to the table: made again when they are lost
 //!  opening    the messages that prove who may open a table
 //! ```
 
+mod choice;
+mod choose;
 mod device;
 mod get;
 mod long;

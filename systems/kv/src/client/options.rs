@@ -18,11 +18,14 @@ pub enum GetWay {
     /// The client calls, and the server's device answers without the server's program (KV-Direct). Long keys and values, and ranges,
     /// go by RPC. Both devices must be Longarm's own.
     Device,
+    /// The client measures both ways and takes the faster for each request (Cell). A server that does not answer in time is no
+    /// hindrance: the client reads alone then.
+    Choose,
 }
 
 impl GetWay {
     /// All of them.
-    pub const ALL: [GetWay; 3] = [GetWay::OneSided, GetWay::Rpc, GetWay::Device];
+    pub const ALL: [GetWay; 4] = [GetWay::OneSided, GetWay::Rpc, GetWay::Device, GetWay::Choose];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -30,6 +33,7 @@ impl GetWay {
             GetWay::OneSided => "one-sided",
             GetWay::Rpc => "rpc",
             GetWay::Device => "device",
+            GetWay::Choose => "choose",
         }
     }
 }

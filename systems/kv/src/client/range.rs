@@ -1,9 +1,12 @@
 //! Ranges of ordered tables: by READs, with the server's word where a value may have expired, and by requests.
 
+use std::time::{Duration, Instant};
+
 use remote::KeyRange;
 
+use crate::client::choice::{RequestKind, Searcher};
+use crate::client::choose::ChosenWay;
 use crate::client::get::{ReadFailure, judge};
-use crate::client::options::GetWay;
 use crate::client::session::Repeat;
 use crate::client::table::KvTable;
 use crate::clock::ExpiryVerdict;
@@ -91,10 +94,22 @@ impl KvTable {
             return Err(KvError::NoOrder(format!("the table's layout, {layout}, has no order, so no ranges")));
         }
         let mut progress = RangeProgress { rest: range.into(), left: limit, told: 0, each: &mut each };
-        match self.session.options.get {
-            // A key may be missing by a change that is not on disk yet: then the server has to wait for the disk.
-            GetWay::OneSided if self.session.durable().is_none() => self.scan_by_reads(&mut progress)?,
-            GetWay::OneSided | GetWay::Rpc | GetWay::Device => self.scan_by_requests(&mut progress)?,
+        // A key may be missing by a change that is not on disk yet: then the server has to wait for the disk.
+        let chosen = match self.session.durable() {
+            Some(_) => ChosenWay::server(RequestKind::Range(limit)),
+            None => self.choose(RequestKind::Range(limit)),
+        };
+        let scanned = match chosen.searcher {
+            Searcher::Client => self.scan_by_reads(&mut progress),
+            Searcher::Server => self.scan_by_requests(&mut progress, chosen.patience),
+        };
+        match scanned {
+            Err(KvError::Server(_)) if chosen.patience.is_some() => {
+                self.learn(chosen);
+                self.scan_by_reads(&mut progress)?;
+            }
+            Err(error) => return Err(error),
+            Ok(()) => self.learn(chosen),
         }
         Ok(progress.told)
     }
@@ -188,11 +203,17 @@ impl KvTable {
         })
     }
 
-    fn scan_by_requests(&mut self, progress: &mut RangeProgress<'_>) -> Result<(), KvError> {
+    /// Asks for the rest. An answer is waited for no longer than `patience`, if there is one.
+    fn scan_by_requests(
+        &mut self,
+        progress: &mut RangeProgress<'_>,
+        patience: Option<Duration>,
+    ) -> Result<(), KvError> {
         self.stats.rpc_ranges += 1;
         let mut reply = Vec::new();
         while progress.left > 0 && !progress.rest.is_empty() {
-            let (until, limit) = (self.session.deadline(), progress.left as u64);
+            let until = patience.map_or_else(|| self.session.deadline(), |patience| Instant::now() + patience);
+            let limit = progress.left as u64;
             let (first, end) = (progress.rest.first(), progress.rest.end());
             let head = |grant| RangeRequest { grant, limit, first_bytes: first.len() as u32, has_end: end.is_some() };
             let request = |grant, out: &mut Vec<u8>| encode(&head(grant), &[first, end.unwrap_or_default()], out);

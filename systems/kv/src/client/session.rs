@@ -194,6 +194,11 @@ impl TableSession {
             match rpc.start(method, request, Some(until)) {
                 Ok(id) => break id,
                 Err(NotStarted::Refused(status)) => return Err(status),
+                // Calls that were given up may be with a server that stands.
+                Err(NotStarted::Full) if Instant::now() >= until => {
+                    return Err(Status::deadline_exceeded("the session had no room for a request in time")
+                        .with_executed(Executed::No));
+                }
                 Err(NotStarted::Full) => drop(rpc.poll(|_, _| ())),
             }
         };
@@ -232,6 +237,10 @@ impl TableSession {
                     Ok(id) => {
                         under_way.push((id, next));
                         next += 1;
+                    }
+                    Err(NotStarted::Full) if under_way.is_empty() && Instant::now() >= until => {
+                        let late = "the session had no room for a request in time";
+                        failed = Some(Status::deadline_exceeded(late).with_executed(Executed::No).into());
                     }
                     Err(NotStarted::Full) => break,
                     Err(NotStarted::Refused(status)) => failed = Some(status.into()),

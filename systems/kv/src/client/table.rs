@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::client::choice::WayChoices;
 use crate::client::long::LONG_BYTES;
 use crate::client::options::{GetWay, KvOptions, PutWay};
 use crate::client::reader::RemoteReader;
@@ -68,6 +69,7 @@ pub struct KvTable {
     pub(super) report: ReadReport,
     pub(super) reply: Vec<u8>,
     pub(super) stats: KvStats,
+    pub(super) choices: WayChoices,
 }
 
 impl KvTable {
@@ -82,6 +84,7 @@ impl KvTable {
             report: ReadReport::new(),
             reply: Vec::new(),
             stats: KvStats::default(),
+            choices: WayChoices::new(),
         };
         let until = table.session.deadline();
         table.session.open(until)?;

@@ -1,0 +1,92 @@
+//! Requests whose way the client chooses at run time, and what it learns from them.
+
+use std::time::{Duration, Instant};
+
+use crate::client::choice::{RequestKind, Searcher};
+use crate::client::get::EachValue;
+use crate::client::options::GetWay;
+use crate::client::table::KvTable;
+use crate::clock::now_ns;
+use crate::error::KvError;
+
+/// The way of a request that begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChosenWay {
+    kind: RequestKind,
+    pub(super) searcher: Searcher,
+    /// The wait for the server after which READs are the better way; `None` if the caller has chosen the way.
+    pub(super) patience: Option<Duration>,
+    /// When the request began; zero if nobody wants to know.
+    began_ns: u64,
+}
+
+impl ChosenWay {
+    /// The server searches, and nothing is learnt from it.
+    pub(super) fn server(kind: RequestKind) -> ChosenWay {
+        ChosenWay { kind, searcher: Searcher::Server, patience: None, began_ns: 0 }
+    }
+}
+
+impl KvTable {
+    /// The way of a request that begins now.
+    pub(super) fn choose(&mut self, kind: RequestKind) -> ChosenWay {
+        let fixed = |searcher| ChosenWay { kind, searcher, patience: None, began_ns: 0 };
+        let way = self.session.options.get;
+        match way {
+            GetWay::OneSided => fixed(Searcher::Client),
+            GetWay::Rpc => ChosenWay::server(kind),
+            GetWay::Device => match kind {
+                RequestKind::Gets(_) => fixed(Searcher::Client),
+                RequestKind::Range(_) => ChosenWay::server(kind),
+            },
+            // Without a session a request would have to make one first.
+            GetWay::Choose if self.session.rpc().is_none() => fixed(Searcher::Client),
+            GetWay::Choose => {
+                let (began_ns, chooser) = (now_ns(), self.choices.of(kind));
+                let searcher = chooser.decide(began_ns);
+                let patience_ns = chooser.patience_ns().filter(|_| searcher == Searcher::Server);
+                ChosenWay { kind, searcher, patience: patience_ns.map(Duration::from_nanos), began_ns }
+            }
+        }
+    }
+
+    /// Learns from a request that has ended, or was given up.
+    pub(super) fn learn(&mut self, chosen: ChosenWay) {
+        if chosen.began_ns != 0 {
+            let now_ns = now_ns();
+            let took_ns = now_ns.saturating_sub(chosen.began_ns);
+            self.choices.of(chosen.kind).learn(chosen.searcher, took_ns, now_ns);
+        }
+    }
+
+    /// GETs keys by a way.
+    pub(super) fn get_by(&mut self, chosen: ChosenWay, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
+        let Some(patience) = chosen.patience else {
+            let done = match chosen.searcher {
+                Searcher::Client => self.read_each(keys, each),
+                Searcher::Server => {
+                    let until = self.session.deadline();
+                    self.ask_each(keys, until, each)
+                }
+            };
+            if done.is_ok() {
+                self.learn(chosen);
+            }
+            return done;
+        };
+        let mut is_told = vec![false; keys.len()];
+        let asked = self.ask_each(keys, Instant::now() + patience, &mut |number, found| {
+            is_told[number] = true;
+            each(number, found);
+        });
+        self.learn(chosen);
+        match asked {
+            Err(KvError::Server(_)) => {
+                let left: Vec<usize> = (0..keys.len()).filter(|number| !is_told[*number]).collect();
+                let wanted: Vec<&[u8]> = left.iter().map(|number| keys[*number]).collect();
+                self.read_each(&wanted, &mut |at, found| each(left[at], found))
+            }
+            done => done,
+        }
+    }
+}
