@@ -54,6 +54,7 @@ pub(super) fn page(results: &KvResults, options: &KvCompareOptions) -> String {
     }
     text += &rates(results);
     text += &counted::section(results);
+    text += &scans(results);
     text += "\nK2 also asks for GETs over the wire from a stopped server. Longarm's device has no processor of its own: over packets the\n\
              owner's process answers READs, so a process that is stopped answers nothing. On one host it hinders nobody.\n\
              K5 is a property of the layouts: the tables of READs have it. K7 waits for the other systems.\n";
@@ -124,6 +125,24 @@ fn rates(results: &KvResults) -> String {
         let cpu = results.median(topic, system, "c", "server_cpu");
         let cpu = cpu.map_or_else(|| "–".into(), |cpu| format!("{:.0} %", cpu * 100.0));
         let _ = writeln!(text, "| {system} | {} | {} | {} | {cpu} |", rate("a"), rate("b"), rate("c"));
+    }
+    text
+}
+
+/// Rates of scans.
+fn scans(results: &KvResults) -> String {
+    let mut text = String::from(
+        "\n## Scans: YCSB-E\n\n95 % scans of 1 to 100 keys with their values, 5 % insertions. Redis and Valkey have the keys in a sorted set beside \
+         the values:\nZRANGEBYLEX, then MGET; SET and ZADD.\n\n| system | E | READs per operation | server |\n|---|---:|---:|---:|\n",
+    );
+    let ours = ["longarm tree", "longarm tree rpc", "longarm tree choose"];
+    for system in ours.into_iter().chain(["redis unix", "valkey unix"]) {
+        let best = results.best_rate("scans", system, "e");
+        let rate = best.map_or_else(|| "–".into(), |(depth, rate)| format!("{:.0} k/s ({depth})", rate / 1e3));
+        let reads = results.median("scans", system, "e", "reads_per_op").map_or_else(|| "–".into(), plain);
+        let cpu = results.median("scans", system, "e", "server_cpu");
+        let cpu = cpu.map_or_else(|| "–".into(), |cpu| format!("{:.0} %", cpu * 100.0));
+        let _ = writeln!(text, "| {system} | {rate} | {reads} | {cpu} |");
     }
     text
 }

@@ -35,6 +35,7 @@ pub(super) fn commands(options: &KvCompareOptions) -> Vec<KvFigureCommand> {
         bench("rate", false, format!("--system kv,kv-rpc,redis,valkey,memcached --workload abc {rate}")),
         bench("layouts", false, format!("--system kv-hopscotch,kv-cuckoo --workload c {rate}")),
         KvFigureCommand { topic: "counted", arguments: "kv layouts --json".into(), wire: false },
+        bench("scans", false, format!("--system kv-tree,kv-tree-rpc,kv-tree-choose,redis,valkey --workload e {rate}")),
         bench("cache", false, format!("--system kv --workload c --keys {KEYS} --depth 1 --locations {}", KEYS / 5)),
     ]
 }

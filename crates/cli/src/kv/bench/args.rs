@@ -14,14 +14,13 @@ use crate::sizes::{bytes, seconds};
 /// Measure the store with YCSB's workloads, and others beside it
 #[derive(Args, Clone, Debug)]
 pub(crate) struct KvBenchArgs {
-    /// Systems: kv (GETs by READs), kv-rpc, kv-hopscotch, kv-cuckoo, kv-atomic
-    /// (objects at one moment: SABRes),
-    /// kv-device (GETs by the server's device: KV-Direct); redis, valkey, memcached (Unix socket), redis-tcp,
+    /// Systems: kv (GETs by READs), kv-rpc, kv-choose, kv-hopscotch, kv-cuckoo, kv-tree, kv-tree-rpc, kv-tree-choose, kv-atomic
+    /// (objects at one moment: SABRes), kv-device (GETs by the server's device: KV-Direct); redis, valkey, memcached (Unix socket), redis-tcp,
     /// valkey-tcp, memcached-tcp; several with commas
     #[arg(long, value_name = "SYSTEMS", default_value = "kv,kv-rpc")]
     system: String,
-    /// YCSB's workloads: a (half updates), b (5 % updates), c (reads), d (reads of the latest), f (read, modify, write);
-    /// several without commas
+    /// YCSB's workloads: a (half updates), b (5 % updates), c (reads), d (reads of the latest), e (scans of 1 to 100 keys, 5 %
+    /// insertions: trees, redis and valkey have them), f (read, modify, write); several without commas
     #[arg(long, value_name = "LETTERS", default_value = "abcdf")]
     workload: String,
     /// The choice of keys: zipfian (0.99) or uniform
@@ -86,6 +85,10 @@ impl KvSystem {
             "kv-cuckoo" => ours(GetWay::OneSided, KvLayout::Cuckoo),
             "kv-atomic" => ours(GetWay::OneSided, KvLayout::ClusterAtomic),
             "kv-device" => ours(GetWay::Device, KvLayout::Cluster),
+            "kv-tree" => ours(GetWay::OneSided, KvLayout::Tree),
+            "kv-tree-rpc" => ours(GetWay::Rpc, KvLayout::Tree),
+            "kv-tree-choose" => ours(GetWay::Choose, KvLayout::Tree),
+            "kv-choose" => ours(GetWay::Choose, KvLayout::Cluster),
             "kv-rpc" => ours(GetWay::Rpc, KvLayout::Cluster),
             "redis" => Some(KvSystem::Resp { program: "redis-server", tcp: false }),
             "redis-tcp" => Some(KvSystem::Resp { program: "redis-server", tcp: true }),
@@ -94,6 +97,15 @@ impl KvSystem {
             "memcached" => Some(KvSystem::Memcached { tcp: false }),
             "memcached-tcp" => Some(KvSystem::Memcached { tcp: true }),
             _ => None,
+        }
+    }
+
+    /// True if it has ranges of keys.
+    fn has_order(&self) -> bool {
+        match self {
+            KvSystem::Longarm { layout, .. } => *layout == KvLayout::Tree,
+            KvSystem::Resp { .. } => true,
+            KvSystem::Memcached { .. } => false,
         }
     }
 
@@ -108,6 +120,7 @@ impl fmt::Display for KvSystem {
         let socket = |tcp: &bool| if *tcp { " tcp" } else { " unix" };
         match self {
             KvSystem::Longarm { get: GetWay::OneSided, layout } => write!(f, "longarm {layout}"),
+            KvSystem::Longarm { get, layout: KvLayout::Tree } => write!(f, "longarm tree {}", get.name()),
             KvSystem::Longarm { get, .. } => write!(f, "longarm {}", get.name()),
             KvSystem::Resp { program, tcp } => write!(f, "{}{}", program.trim_end_matches("-server"), socket(tcp)),
             KvSystem::Memcached { tcp } => write!(f, "memcached{}", socket(tcp)),
@@ -140,7 +153,18 @@ impl KvBenchArgs {
         let parse = |name: &str| {
             KvSystem::parse(name).ok_or_else(|| Error::Usage(format!("--system {name}: `--help` lists the systems")))
         };
-        self.system.split(',').map(parse).collect()
+        let systems: Vec<KvSystem> = self.system.split(',').map(parse).collect::<Result<_, _>>()?;
+        match systems.iter().find(|system| self.has_scans() && !system.has_order()) {
+            Some(system) => Err(Error::Usage(format!(
+                "--workload e: it scans ranges of keys, and {system} has no order; trees, redis and valkey have one"
+            ))),
+            None => Ok(systems),
+        }
+    }
+
+    /// True if keys have to be kept in order.
+    pub(super) fn has_scans(&self) -> bool {
+        self.workloads().is_ok_and(|workloads| workloads.contains(&Workload::E))
     }
 
     fn workloads(&self) -> Result<Vec<Workload>, Error> {

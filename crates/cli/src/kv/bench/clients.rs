@@ -2,21 +2,29 @@
 
 use longarm_kv::{KvOptions, KvTable};
 
-use super::args::KvSystem;
+use super::args::{KvBenchArgs, KvSystem};
 use super::batch::BatchClient;
+use super::scans::ScanChoice;
 use super::servers::MeasuredServer;
 use super::sockets::{Memcached, Resp, SocketClient};
 use crate::error::Error;
 
 /// Connects to a server.
-pub(super) fn connect(server: &MeasuredServer, depth: usize, locations: usize) -> Result<Box<dyn BatchClient>, Error> {
+pub(super) fn connect(
+    server: &MeasuredServer,
+    depth: usize,
+    args: &KvBenchArgs,
+) -> Result<Box<dyn BatchClient>, Error> {
+    let (locations, is_ordered) = (args.locations, args.has_scans());
     Ok(match server.system() {
         KvSystem::Longarm { get, .. } => {
             let options = KvOptions { get: *get, locations, outstanding: depth, ..KvOptions::default() };
             Box::new(KvClient { table: KvTable::open(server.address(), "default", options)?, value: Vec::new() })
         }
-        KvSystem::Resp { tcp, .. } => Box::new(SocketClient::<Resp>::connect(server.address(), *tcp)?),
-        KvSystem::Memcached { tcp } => Box::new(SocketClient::<Memcached>::connect(server.address(), *tcp)?),
+        KvSystem::Resp { tcp, .. } => Box::new(SocketClient::<Resp>::connect(server.address(), *tcp, is_ordered)?),
+        KvSystem::Memcached { tcp } => {
+            Box::new(SocketClient::<Memcached>::connect(server.address(), *tcp, is_ordered)?)
+        }
     })
 }
 
@@ -38,6 +46,14 @@ impl BatchClient for KvClient {
 
     fn write(&mut self, keys: &[[u8; 20]], value: &[u8]) -> Result<(), Error> {
         Ok(self.table.multi_put(keys.len(), |number| (&keys[number], value))?)
+    }
+
+    fn scan(&mut self, scans: &[ScanChoice]) -> Result<usize, Error> {
+        let mut there = 0;
+        for (first, len) in scans {
+            there += usize::from(self.table.range_each(first.., *len, |_, _, _| {})? > 0);
+        }
+        Ok(there)
     }
 
     fn reads(&self) -> Option<u64> {

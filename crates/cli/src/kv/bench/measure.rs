@@ -11,6 +11,7 @@ use super::args::{KvBenchArgs, KvCase};
 use super::batch::BatchClient;
 use super::clients::connect;
 use super::figures::KvLine;
+use super::scans::ScanChoice;
 use super::servers::MeasuredServer;
 use super::workload::{OpChoice, WorkOp, Zipf, key_of};
 use crate::baseline::pin_to_core;
@@ -23,10 +24,10 @@ const WARM_UP: u32 = 4;
 
 /// Puts all keys.
 pub(super) fn load(server: &MeasuredServer, args: &KvBenchArgs) -> Result<(), Error> {
-    let mut client = connect(server, FILL, 0)?;
+    let mut client = connect(server, FILL, args)?;
     let value = vec![7; args.size as usize];
     let keys: Vec<[u8; 20]> = (0..args.keys).map(key_of).collect();
-    keys.chunks(FILL).try_for_each(|batch| client.write(batch, &value))
+    keys.chunks(FILL).try_for_each(|batch| client.insert(batch, &value))
 }
 
 /// The operations of one thread.
@@ -72,7 +73,7 @@ fn drive(
     mut choice: OpChoice<'_>,
     done: &AtomicU64,
 ) -> Result<WorkTally, Error> {
-    let mut client = connect(server, case.depth, args.locations)?;
+    let mut client = connect(server, case.depth, args)?;
     let value = vec![8; args.size as usize];
     let mut batch = OpBatch::default();
     let warm = Instant::now();
@@ -102,16 +103,22 @@ fn drive(
 struct OpBatch {
     reads: Vec<[u8; 20]>,
     writes: Vec<[u8; 20]>,
+    inserts: Vec<[u8; 20]>,
+    scans: Vec<ScanChoice>,
 }
 
 impl OpBatch {
     fn fill(&mut self, choice: &mut OpChoice<'_>, depth: usize) {
         self.reads.clear();
         self.writes.clear();
+        self.inserts.clear();
+        self.scans.clear();
         for _ in 0..depth {
             match choice.next() {
                 WorkOp::Read(number) => self.reads.push(key_of(number)),
-                WorkOp::Update(number) | WorkOp::Insert(number) => self.writes.push(key_of(number)),
+                WorkOp::Update(number) => self.writes.push(key_of(number)),
+                WorkOp::Insert(number) => self.inserts.push(key_of(number)),
+                WorkOp::Scan(number, len) => self.scans.push((key_of(number), len)),
                 WorkOp::ReadModifyWrite(number) => {
                     self.reads.push(key_of(number));
                     self.writes.push(key_of(number));
@@ -125,6 +132,12 @@ impl OpBatch {
         let mut missing = 0;
         if !self.reads.is_empty() {
             missing = (self.reads.len() - client.read(&self.reads)?) as u64;
+        }
+        if !self.scans.is_empty() {
+            missing += (self.scans.len() - client.scan(&self.scans)?) as u64;
+        }
+        if !self.inserts.is_empty() {
+            client.insert(&self.inserts, value)?;
         }
         if !self.writes.is_empty() {
             client.write(&self.writes, value)?;

@@ -13,6 +13,7 @@ mod chart;
 mod clients;
 mod figures;
 mod measure;
+mod scans;
 mod servers;
 mod sockets;
 mod workload;

@@ -6,10 +6,15 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 use super::batch::BatchClient;
+use super::scans::ScanChoice;
 use crate::error::Error;
 
 /// A protocol.
-pub(super) trait SocketProtocol {
+pub(super) trait SocketProtocol: Sized {
+    /// Reads ranges of keys.
+    fn scan(client: &mut SocketClient<Self>, scans: &[ScanChoice]) -> Result<usize, Error>;
+    /// Gives keys a value that may be new.
+    fn insert(client: &mut SocketClient<Self>, keys: &[[u8; 20]], value: &[u8]) -> Result<(), Error>;
     fn get(key: &[u8], out: &mut Vec<u8>);
     fn set(key: &[u8], value: &[u8], out: &mut Vec<u8>);
     /// Takes the answer to a GET; true if the key is there.
@@ -26,15 +31,17 @@ pub(super) struct Memcached;
 
 /// A client on one socket.
 pub(super) struct SocketClient<P> {
-    input: BufReader<Box<dyn Read>>,
+    pub(super) input: BufReader<Box<dyn Read>>,
     output: Box<dyn Write>,
-    request: Vec<u8>,
-    line: Vec<u8>,
+    pub(super) request: Vec<u8>,
+    pub(super) line: Vec<u8>,
+    /// True if the keys are kept in order, too.
+    is_ordered: bool,
     protocol: PhantomData<P>,
 }
 
 impl<P> SocketClient<P> {
-    pub(super) fn connect(address: &str, tcp: bool) -> Result<SocketClient<P>, Error> {
+    pub(super) fn connect(address: &str, tcp: bool, is_ordered: bool) -> Result<SocketClient<P>, Error> {
         let (input, output): (Box<dyn Read>, Box<dyn Write>) = if tcp {
             let stream = TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
@@ -44,10 +51,10 @@ impl<P> SocketClient<P> {
             (Box::new(stream.try_clone()?), Box::new(stream))
         };
         let input = BufReader::with_capacity(256 << 10, input);
-        Ok(SocketClient { input, output, request: Vec::new(), line: Vec::new(), protocol: PhantomData })
+        Ok(SocketClient { input, output, request: Vec::new(), line: Vec::new(), is_ordered, protocol: PhantomData })
     }
 
-    fn send(&mut self) -> Result<(), Error> {
+    pub(super) fn send(&mut self) -> Result<(), Error> {
         self.output.write_all(&self.request)?;
         Ok(())
     }
@@ -71,10 +78,18 @@ impl<P: SocketProtocol> BatchClient for SocketClient<P> {
         self.send()?;
         keys.iter().try_for_each(|_| P::take_stored(&mut self.input, &mut self.line))
     }
+
+    fn insert(&mut self, keys: &[[u8; 20]], value: &[u8]) -> Result<(), Error> {
+        if self.is_ordered { P::insert(self, keys, value) } else { self.write(keys, value) }
+    }
+
+    fn scan(&mut self, scans: &[ScanChoice]) -> Result<usize, Error> {
+        P::scan(self, scans)
+    }
 }
 
 /// The next line, without its end.
-fn take_line<'a>(input: &mut dyn BufRead, line: &'a mut Vec<u8>) -> Result<&'a str, Error> {
+pub(super) fn take_line<'a>(input: &mut dyn BufRead, line: &'a mut Vec<u8>) -> Result<&'a str, Error> {
     line.clear();
     if input.read_until(b'\n', line)? == 0 {
         return Err(Error::Peer("the server ended the connection".into()));
@@ -97,11 +112,19 @@ fn skip(input: &mut dyn BufRead, len: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn unexpected(line: &str) -> Error {
+pub(super) fn unexpected(line: &str) -> Error {
     Error::Peer(format!("the server said {line:?}"))
 }
 
 impl SocketProtocol for Resp {
+    fn scan(client: &mut SocketClient<Resp>, scans: &[ScanChoice]) -> Result<usize, Error> {
+        client.scan_sorted_set(scans)
+    }
+
+    fn insert(client: &mut SocketClient<Resp>, keys: &[[u8; 20]], value: &[u8]) -> Result<(), Error> {
+        client.insert_sorted(keys, value)
+    }
+
     fn get(key: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(format!("*2\r\n$3\r\nGET\r\n${}\r\n", key.len()).as_bytes());
         out.extend_from_slice(key);
@@ -135,6 +158,14 @@ impl SocketProtocol for Resp {
 }
 
 impl SocketProtocol for Memcached {
+    fn scan(_: &mut SocketClient<Memcached>, _: &[ScanChoice]) -> Result<usize, Error> {
+        Err(Error::Usage("memcached has no ranges".into()))
+    }
+
+    fn insert(client: &mut SocketClient<Memcached>, keys: &[[u8; 20]], value: &[u8]) -> Result<(), Error> {
+        client.write(keys, value)
+    }
+
     fn get(key: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(b"get ");
         out.extend_from_slice(key);

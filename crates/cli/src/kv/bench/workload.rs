@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// The skew of YCSB's zipfian choice.
 const THETA: f64 = 0.99;
 
+/// Scans have 1 to so many keys, all lengths alike.
+const LONGEST_SCAN: u64 = 100;
+
 /// The choice of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -36,6 +39,7 @@ pub(super) enum Workload {
     B,
     C,
     D,
+    E,
     F,
 }
 
@@ -46,9 +50,9 @@ impl Workload {
             'b' => Ok(Workload::B),
             'c' => Ok(Workload::C),
             'd' => Ok(Workload::D),
-            'e' => Err("--workload e: it scans ranges of keys in order, which hashed tables do not have".into()),
+            'e' => Ok(Workload::E),
             'f' => Ok(Workload::F),
-            other => Err(format!("--workload {other}: there are a, b, c, d and f")),
+            other => Err(format!("--workload {other}: there are a, b, c, d, e and f")),
         }
     }
 
@@ -58,6 +62,7 @@ impl Workload {
             Workload::B => 'B',
             Workload::C => 'C',
             Workload::D => 'D',
+            Workload::E => 'E',
             Workload::F => 'F',
         }
     }
@@ -66,7 +71,7 @@ impl Workload {
     fn reads(self) -> f64 {
         match self {
             Workload::A | Workload::F => 0.5,
-            Workload::B | Workload::D => 0.95,
+            Workload::B | Workload::D | Workload::E => 0.95,
             Workload::C => 1.0,
         }
     }
@@ -79,6 +84,8 @@ pub(super) enum WorkOp {
     Update(u64),
     Insert(u64),
     ReadModifyWrite(u64),
+    /// A range from this key on, of so many keys.
+    Scan(u64, usize),
 }
 
 /// Chooses operations for one client.
@@ -111,7 +118,8 @@ impl<'a> OpChoice<'a> {
                 let back = self.zipf.rank(self.random.fraction()) % keys;
                 WorkOp::Read(keys - 1 - back)
             }
-            (Workload::D, false) => WorkOp::Insert(self.keys.fetch_add(1, Ordering::Relaxed)),
+            (Workload::E, true) => WorkOp::Scan(self.key(), 1 + (self.random.next() % LONGEST_SCAN) as usize),
+            (Workload::D | Workload::E, false) => WorkOp::Insert(self.keys.fetch_add(1, Ordering::Relaxed)),
             (_, true) => WorkOp::Read(self.key()),
             (Workload::F, false) => WorkOp::ReadModifyWrite(self.key()),
             (_, false) => WorkOp::Update(self.key()),
@@ -207,6 +215,22 @@ mod tests {
     }
 
     #[test]
+    fn scans_have_all_lengths_and_insertions_make_new_keys() {
+        let (zipf, keys) = (Zipf::new(1000), AtomicU64::new(1000));
+        let mut choice = OpChoice::new(Workload::E, KeyChoice::Zipfian, &zipf, &keys, 3);
+        let (mut lengths, mut inserts) = ([0; 101], 0);
+        for _ in 0..20_000 {
+            match choice.next() {
+                WorkOp::Scan(first, len) if first < 1000 => lengths[len] += 1,
+                WorkOp::Insert(number) if number == 1000 + inserts => inserts += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!((800..1200).contains(&inserts), "{inserts}");
+        assert!(lengths[0] == 0 && lengths[1..].iter().all(|count| (120..270).contains(count)), "{lengths:?}");
+    }
+
+    #[test]
     fn workloads_have_their_parts_and_latest_keys_are_there() {
         let (zipf, keys) = (Zipf::new(100), AtomicU64::new(100));
         let mut choice = OpChoice::new(Workload::D, KeyChoice::Zipfian, &zipf, &keys, 3);
@@ -223,6 +247,6 @@ mod tests {
         }
         assert!((400..600).contains(&inserts), "{inserts}");
         assert_eq!(&key_of(1234), b"user0000000000001234");
-        assert!(Workload::parse('e').is_err() && Workload::parse('A') == Ok(Workload::A));
+        assert!(Workload::parse('g').is_err() && Workload::parse('A') == Ok(Workload::A));
     }
 }
