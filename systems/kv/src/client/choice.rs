@@ -107,7 +107,7 @@ pub(crate) struct WayChoices {
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestKind {
+pub(crate) enum ChoiceKind {
     /// GETs of so many keys.
     Gets(usize),
     /// A range of so many keys at most.
@@ -123,10 +123,10 @@ impl WayChoices {
     }
 
     /// The choice for that kind.
-    pub(crate) fn of(&mut self, kind: RequestKind) -> &mut WayChooser {
+    pub(crate) fn of(&mut self, kind: ChoiceKind) -> &mut WayChooser {
         let (choosers, count) = match kind {
-            RequestKind::Gets(count) => (&mut self.gets, count),
-            RequestKind::Range(limit) => (&mut self.ranges, limit),
+            ChoiceKind::Gets(count) => (&mut self.gets, count),
+            ChoiceKind::Range(limit) => (&mut self.ranges, limit),
         };
         &mut choosers[(count.max(1).ilog2() as usize).min(KINDS - 1)]
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::choice::{RequestKind, Searcher};
+use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::get::EachValue;
 use crate::client::options::GetWay;
 use crate::client::table::KvTable;
@@ -12,7 +12,7 @@ use crate::error::KvError;
 /// The way of a request that begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChosenWay {
-    kind: RequestKind,
+    kind: ChoiceKind,
     pub(super) searcher: Searcher,
     /// The wait for the server after which READs are the better way; `None` if the caller has chosen the way.
     pub(super) patience: Option<Duration>,
@@ -22,22 +22,22 @@ pub(super) struct ChosenWay {
 
 impl ChosenWay {
     /// The server searches, and nothing is learnt from it.
-    pub(super) fn server(kind: RequestKind) -> ChosenWay {
+    pub(super) fn server(kind: ChoiceKind) -> ChosenWay {
         ChosenWay { kind, searcher: Searcher::Server, patience: None, began_ns: 0 }
     }
 }
 
 impl KvTable {
     /// The way of a request that begins now.
-    pub(super) fn choose(&mut self, kind: RequestKind) -> ChosenWay {
+    pub(super) fn choose(&mut self, kind: ChoiceKind) -> ChosenWay {
         let fixed = |searcher| ChosenWay { kind, searcher, patience: None, began_ns: 0 };
         let way = self.session.options.get;
         match way {
             GetWay::OneSided => fixed(Searcher::Client),
             GetWay::Rpc => ChosenWay::server(kind),
             GetWay::Device => match kind {
-                RequestKind::Gets(_) => fixed(Searcher::Client),
-                RequestKind::Range(_) => ChosenWay::server(kind),
+                ChoiceKind::Gets(_) => fixed(Searcher::Client),
+                ChoiceKind::Range(_) => ChosenWay::server(kind),
             },
             // Without a session a request would have to make one first.
             GetWay::Choose if self.session.rpc().is_none() => fixed(Searcher::Client),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use remote::{LookupError, ReadError};
 
-use crate::client::choice::{RequestKind, Searcher};
+use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::options::GetWay;
 use crate::client::reader::{LookedUp, RemoteReader, attach};
 use crate::client::session::Repeat;
@@ -72,7 +72,7 @@ impl KvTable {
                 taken = Some(take(found));
             }
         };
-        let chosen = self.choose(RequestKind::Gets(1));
+        let chosen = self.choose(ChoiceKind::Gets(1));
         if chosen.searcher == Searcher::Client {
             // The short path of most GETs: by READs, if there is a connection and nothing is in the way.
             let _ = self.read_once(&[key], &mut |_, answer| match answer {
@@ -105,7 +105,7 @@ impl KvTable {
         mut each: impl FnMut(usize, Option<(&[u8], KvVersion)>),
     ) -> Result<(), KvError> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        let chosen = self.choose(RequestKind::Gets(keys.len()));
+        let chosen = self.choose(ChoiceKind::Gets(keys.len()));
         self.get_by(chosen, &keys, &mut each)
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use remote::KeyRange;
 
-use crate::client::choice::{RequestKind, Searcher};
+use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::choose::ChosenWay;
 use crate::client::get::{ReadFailure, judge};
 use crate::client::session::Repeat;
@@ -96,8 +96,8 @@ impl KvTable {
         let mut progress = RangeProgress { rest: range.into(), left: limit, told: 0, each: &mut each };
         // A key may be missing by a change that is not on disk yet: then the server has to wait for the disk.
         let chosen = match self.session.durable() {
-            Some(_) => ChosenWay::server(RequestKind::Range(limit)),
-            None => self.choose(RequestKind::Range(limit)),
+            Some(_) => ChosenWay::server(ChoiceKind::Range(limit)),
+            None => self.choose(ChoiceKind::Range(limit)),
         };
         let scanned = match chosen.searcher {
             Searcher::Client => self.scan_by_reads(&mut progress),
