@@ -50,6 +50,9 @@ pub(crate) struct KvBenchArgs {
     /// Write operations per second as a plot: over the sizes if there are several, otherwise over the depths
     #[arg(long, value_name = "FILE.svg")]
     pub(super) plot: Option<PathBuf>,
+    /// Keep the data on disk: always, everysec or no, for each system alike (Redis: appendfsync). Not for memcached
+    #[arg(long, value_name = "RULE", value_parser = ["always", "everysec", "no"])]
+    pub(super) fsync: Option<String>,
     /// One line of JSON for each measurement
     #[arg(long)]
     pub(super) json: bool,

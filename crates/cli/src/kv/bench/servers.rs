@@ -35,6 +35,9 @@ impl MeasuredServer {
                 let memory = (args.keys * (args.size + 400) * 2).max(64 << 20);
                 let table = format!("default,layout={layout},max-memory={memory},keys={}", args.keys);
                 command.args(["kv", "serve", "127.0.0.1:0", "--table", &table]).stdout(Stdio::piped());
+                if let Some(rule) = &args.fsync {
+                    command.args(["--fsync", rule, "--data"]).arg(directory.path().join("data"));
+                }
                 if pins() {
                     command.args(["--core", "1"]);
                 }
@@ -45,8 +48,15 @@ impl MeasuredServer {
                 let socket = directory.path().join("socket").display().to_string();
                 let port = if *tcp { free_port()? } else { 0 };
                 command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--unixsocket", &socket]);
-                command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(directory.path()).stdout(Stdio::null());
+                if let Some(rule) = &args.fsync {
+                    command.args(["--appendfsync", rule]);
+                }
+                let log = if args.fsync.is_some() { "yes" } else { "no" };
+                command.args(["--save", "", "--appendonly", log, "--dir"]).arg(directory.path()).stdout(Stdio::null());
                 (command, Some(if *tcp { format!("127.0.0.1:{port}") } else { socket }))
+            }
+            KvSystem::Memcached { .. } if args.fsync.is_some() => {
+                return Err(Error::Usage("--fsync: memcached keeps nothing on disk".into()));
             }
             KvSystem::Memcached { tcp } => {
                 let mut command = pinned("memcached");
