@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
+
 use crate::disk::{Disk, DiskFile};
 use crate::error::JournalError;
 use crate::frame;
 use crate::journal::JournalOptions;
 use crate::segment::{self, SEGMENT_BYTES, SegmentHead};
-use crate::state::{FsyncRule, JournalShared};
+use crate::state::{FsyncRule, JournalShared, UnwrittenRecords};
 
 /// The time between two syncs with [`FsyncRule::EverySecond`].
 const SECOND: Duration = Duration::from_secs(1);
@@ -18,6 +20,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_millis(1);
 /// So many looks without a record, and the thread sleeps until it is woken.
 const IDLE_LOOKS: u32 = 50;
+/// The pause in which more records may come that share a sync, and the number of such pauses. (PostgreSQL's `commit_delay`.)
+const GATHERING: Duration = Duration::from_micros(20);
+const MOST_GATHERING: u32 = 4;
 /// The pause before a full disk is asked again.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
 
@@ -35,6 +40,8 @@ pub(crate) struct LogWriter {
     written: u64,
     synced_at: Instant,
     idle: u32,
+    /// Records that one sync served the last time.
+    last_count: u64,
     /// The frame that the thread writes; appenders fill another one meanwhile.
     frame: Vec<u8>,
 }
@@ -58,7 +65,20 @@ impl LogWriter {
     ) -> LogWriter {
         let (at, len_bytes) = (SEGMENT_BYTES as u64, options.segment_bytes);
         let synced_at = Instant::now();
-        LogWriter { disk, shared, options, file, head, at, len_bytes, written, synced_at, idle: 0, frame: Vec::new() }
+        LogWriter {
+            disk,
+            shared,
+            options,
+            file,
+            head,
+            at,
+            len_bytes,
+            written,
+            synced_at,
+            idle: 0,
+            last_count: 0,
+            frame: Vec::new(),
+        }
     }
 
     /// Runs until the log is dropped, or has failed.
@@ -99,6 +119,9 @@ impl LogWriter {
         if pending.count > 0 {
             self.idle = 0;
         }
+        if self.options.fsync == FsyncRule::Always && !pending.stops {
+            self.gather(&shared, &mut pending);
+        }
         std::mem::swap(&mut pending.frame, &mut self.frame);
         TakenWork {
             count: std::mem::take(&mut pending.count),
@@ -106,6 +129,23 @@ impl LogWriter {
             wants_sync: std::mem::take(&mut pending.wants_sync),
             wants_rotation: std::mem::take(&mut pending.wants_rotation),
             stops: pending.stops,
+        }
+    }
+
+    /// Waits for more records if several came together the last time, until they pause: then they share the sync.
+    fn gather(&mut self, shared: &JournalShared, pending: &mut MutexGuard<'_, UnwrittenRecords>) {
+        for _ in 0..MOST_GATHERING {
+            let before = pending.count;
+            if u64::from(before) >= self.last_count || self.last_count < 2 {
+                break;
+            }
+            let _ = shared.work.wait_for(pending, GATHERING);
+            if pending.count == before {
+                break;
+            }
+        }
+        if pending.count > 0 {
+            self.last_count = u64::from(pending.count);
         }
     }
 

@@ -12,7 +12,7 @@ use longarm::Listener;
 use longarm_rpc::{Server, ServerOptions};
 
 use crate::server::data::DataThread;
-use crate::server::durable::{DataDirectory, DataError, DataFigures, DataOptions, executor};
+use crate::server::durable::{DataDirectory, DataError, DataFigures, DataOptions, run_reply};
 use crate::server::error::KvServerError;
 use crate::server::figures::TableFigures;
 use crate::server::grants::Grants;
@@ -127,7 +127,7 @@ impl KvServerBuilder {
         });
         let mut rpc = Server::builder().options(self.rpc).add_service(methods(&service))?;
         if service.durable.is_some() {
-            rpc = rpc.executor(executor().map_err(start)?);
+            rpc = rpc.executor(run_reply);
         }
         let rpc = rpc.bind(address)?;
         let stopping = Arc::new(AtomicBool::new(false));

@@ -26,4 +26,4 @@ pub use files::{DataReport, backup_data, check_data, repair_data, restore_data};
 pub use options::{DataError, DataFigures, DataOptions};
 
 pub(crate) use directory::DataDirectory;
-pub(crate) use replies::{deferred, executor, wait_for_disk};
+pub(crate) use replies::{deferred, run_reply, wait_for_disk};

@@ -5,11 +5,8 @@
 //! sync serves all who wait.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Wake, Waker};
-use std::thread;
 
 use journal::Journal;
 use longarm_rpc::{BoxFuture, Executed, Method, Methods, Response, RunOn, Status};
@@ -43,42 +40,23 @@ pub(crate) fn wait_for_disk(journal: &Journal) -> Result<(), Status> {
     journal.wait(journal.appended()).map_err(|error| unknown(&error))
 }
 
-/// A function that runs futures, all in one thread: they only wait for the disk. The thread ends with the function.
-pub(crate) fn executor() -> std::io::Result<impl Fn(BoxFuture<()>) + Send + Sync + 'static> {
-    let (sender, receiver) = channel::<Arc<ReplyTask>>();
-    thread::Builder::new().name("kv-replies".into()).spawn(move || {
-        while let Ok(task) = receiver.recv() {
-            task.poll();
-        }
-    })?;
-    Ok(move |future: BoxFuture<()>| {
-        let task = ReplyTask { future: Mutex::new(Some(future)), again: sender.clone() };
-        // The waker hands the task over each time that it can go on; this is the first time.
-        Arc::new(task).wake();
-    })
+/// Runs a reply that waits: polls it here, and then in the thread that wakes it, which is the log's. The polls are short, since all
+/// that a reply waits for is the disk.
+pub(crate) fn run_reply(reply: BoxFuture<()>) {
+    Arc::new(ReplyTask(Mutex::new(Some(reply)))).wake();
 }
 
 /// A reply that waits.
-struct ReplyTask {
-    future: Mutex<Option<BoxFuture<()>>>,
-    again: Sender<Arc<ReplyTask>>,
-}
-
-impl ReplyTask {
-    fn poll(self: &Arc<Self>) {
-        let mut future = self.future.lock();
-        let waker = Waker::from(Arc::clone(self));
-        let is_done =
-            future.as_mut().is_some_and(|future| Pin::new(future).poll(&mut Context::from_waker(&waker)).is_ready());
-        if is_done {
-            *future = None;
-        }
-    }
-}
+struct ReplyTask(Mutex<Option<BoxFuture<()>>>);
 
 impl Wake for ReplyTask {
     fn wake(self: Arc<Self>) {
-        // The thread has ended with the server.
-        let _ = self.again.send(Arc::clone(&self));
+        let waker = Waker::from(Arc::clone(&self));
+        // The log wakes with none of its locks held. It may come before the first poll has returned, and then waits here.
+        let mut reply = self.0.lock();
+        let poll = |reply: &mut BoxFuture<()>| reply.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        if reply.as_mut().is_some_and(poll) {
+            *reply = None;
+        }
     }
 }
