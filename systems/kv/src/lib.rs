@@ -43,9 +43,9 @@ pub use client::{GetWay, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, T
 pub use envelope::KvVersion;
 pub use error::KvError;
 pub use journal::FsyncRule;
-pub use proof::{ShortSecret, TableSecret};
+pub use proof::TableSecret;
 pub use protocol::{PutExpiry, PutIf, TableClient};
-pub use remote::{KeyRange, serve_memory};
+pub use remote::{KeyRange, ShortSecret, serve_memory};
 pub use server::{
     DataError, DataFigures, DataOptions, DataReport, KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures,
     TableOptions, UnknownLayout, WhenFull, backup_data, check_data, repair_data, restore_data,

@@ -26,6 +26,7 @@
 //! Only the first lines know a device, a thread or a clock:
 //!
 //! ```text
+//!  regions       memory servers: named regions, rights, allocation, leases
 //!  exposure      memory that another process exposes to peers, with windows for each
 //!  verbs         readers on queue pairs, and the owner's registered memory
 //!  update        a peer's change of one object: lock, WRITE, unlock
@@ -35,6 +36,7 @@
 //!  layout        cluster, hopscotch, cuckoo: where a key's slot may be
 //!  root, cache   the record from which readers start; places that a reader remembers
 //!  object        headers, and the checks against torn reads
+//!  proof         secrets, and proofs that both ends have them
 //!  allocator     blocks of a region, reused late
 //!  memory        words of shared memory
 //! ```
@@ -49,6 +51,8 @@ mod lookup;
 mod memory;
 mod object;
 mod owner;
+mod proof;
+mod regions;
 mod root;
 #[cfg(any(test, feature = "sim"))]
 #[doc(hidden)]
@@ -72,6 +76,12 @@ pub use object::{
     ReadGrain, Seal, SizeClass, TornCheck, Unopened,
 };
 pub use owner::{EndedLock, LastAccess, LockEnd, OwnerError, OwnerOptions, PeerTable, PutOutcome, TableOwner};
+pub use owner::{OwnerError, OwnerOptions, PutOutcome, TableOwner};
+pub use proof::{ProofBytes, ProofEnd, ProofSecret, ShortSecret};
+pub use regions::{
+    MemoryClient, MemoryClientOptions, MemoryServer, MemoryServerBuilder, MemoryServerFigures, MemoryServerOptions,
+    PieceLife, RegionError, RegionInfo, RegionRole, RemoteRegion, TenantOptions,
+};
 pub use root::{ROOT_BYTES, RootCopy};
 pub use tree::{
     KeyRange, NODE_BYTES, NodeCache, OwnedPart, ScanItem, ScanStep, TreeLookup, TreeOptions, TreeOwner, TreeRoot,

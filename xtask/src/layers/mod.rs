@@ -79,7 +79,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-rsocket", &["longarm-guest", "longarm-device", "longarm-connect"]),
     ("longarm-stream", &["longarm-guest", "longarm-rsocket"]),
     ("longarm-rpc", &["longarm"]),
-    ("longarm-remote", &["longarm"]),
+    ("longarm-remote", &["longarm", "longarm-rpc"]),
     ("longarm-journal", &[]),
     ("longarm-kv", &["longarm", "longarm-rpc", "longarm-remote", "longarm-journal"]),
     ("longarm-cluster", &["longarm-rpc"]),
