@@ -43,6 +43,8 @@ pub(crate) enum Error {
     KvServer(#[from] longarm_kv::KvServerError),
     #[error(transparent)]
     Resp(#[from] longarm_resp::RespError),
+    #[error(transparent)]
+    Region(#[from] longarm_remote::RegionError),
     #[error("nothing happened for {} s: is the peer still there?", .0.as_secs())]
     Silence(Duration),
     #[error("{0}")]

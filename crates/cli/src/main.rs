@@ -13,7 +13,9 @@ mod compare;
 mod demo;
 mod error;
 mod kv;
+mod memory;
 mod mesh;
+mod metrics;
 mod output;
 mod pair;
 mod perf;
@@ -56,6 +58,7 @@ enum Command {
     PerfServer(perf::ServeArgs),
     Rpc(rpc::RpcArgs),
     Kv(kv::KvArgs),
+    Memory(memory::MemoryArgs),
     Up(commands::UpArgs),
     Down(commands::DownArgs),
     Status(commands::StatusArgs),
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Command::PerfServer(args) => perf::serve(&args),
         Command::Rpc(args) => rpc::run(&args),
         Command::Kv(args) => kv::run(&args),
+        Command::Memory(args) => memory::run(&args),
         Command::Blocking(args) => baseline::blocking(&args),
         Command::Mesh(args) => mesh::run(&args),
         Command::MeshMember(args) => mesh::member(&args),

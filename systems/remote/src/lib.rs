@@ -80,7 +80,7 @@ pub use owner::{OwnerError, OwnerOptions, PutOutcome, TableOwner};
 pub use proof::{ProofBytes, ProofEnd, ProofSecret, ShortSecret};
 pub use regions::{
     MemoryClient, MemoryClientOptions, MemoryServer, MemoryServerBuilder, MemoryServerFigures, MemoryServerOptions,
-    PieceLife, RegionError, RegionInfo, RegionRole, RemoteRegion, TenantOptions,
+    NamedRegionInfo, PieceLife, RegionError, RegionRole, RemoteRegion, TenantOptions,
 };
 pub use root::{ROOT_BYTES, RootCopy};
 pub use tree::{

@@ -112,6 +112,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-hub",
             "longarm-ibverbs",
             "longarm-kv",
+            "longarm-remote",
             "longarm-resp",
             "longarm-remote",
             "longarm-rpc",

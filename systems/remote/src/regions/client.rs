@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::exposure::connection_data;
 use crate::proof::{ProofBytes, ProofEnd, ProofSecret};
 use crate::regions::protocol::{
-    ASK, AskRequest, BEGIN, BeginReply, BeginRequest, ClientProof, PROTOCOL, PURPOSE, PieceLife, RegionAnswer,
-    RegionAsk, RegionInfo, RegionRole, decode, encode, subject,
+    ASK, AskRequest, BEGIN, LeaseReply, LeaseRequest, NamedRegionInfo, PROTOCOL, PURPOSE, PieceLife, RegionAnswer,
+    RegionAsk, RegionProof, RegionRole, decode, encode, subject,
 };
 
 /// Bytes of one READ or WRITE.
@@ -75,7 +75,7 @@ pub struct MemoryClient {
 }
 
 struct ClientCore {
-    began: BeginReply,
+    began: LeaseReply,
     options: MemoryClientOptions,
     connection: Connection,
     rpc: Mutex<ClientRpc>,
@@ -93,8 +93,8 @@ impl MemoryClient {
     /// See [`RegionError`].
     pub fn connect(address: &str, options: MemoryClientOptions) -> Result<MemoryClient, RegionError> {
         let mut client = Client::connect(address, &options.rpc)?;
-        let began = client.call(BEGIN, &encode(&BeginRequest { protocol: PROTOCOL }), options.timeout)?;
-        let began: BeginReply = decode(&began)?;
+        let began = client.call(BEGIN, &encode(&LeaseRequest { protocol: PROTOCOL }), options.timeout)?;
+        let began: LeaseReply = decode(&began)?;
         let connection = connect(address, &began, options.timeout)?;
         let rpc = Mutex::new(ClientRpc { client, renewed: Instant::now() });
         Ok(MemoryClient { shared: Arc::new(ClientCore { began, options, connection, rpc }) })
@@ -132,7 +132,7 @@ impl MemoryClient {
     ///
     /// # Errors
     /// See [`RegionError`].
-    pub fn list(&self, tenant: &str) -> Result<Vec<RegionInfo>, RegionError> {
+    pub fn list(&self, tenant: &str) -> Result<Vec<NamedRegionInfo>, RegionError> {
         match self.shared.ask(RegionAsk::List { tenant })? {
             RegionAnswer::Listed(regions) => Ok(regions),
             _ => Err(other_answer()),
@@ -187,7 +187,7 @@ fn other_answer() -> RegionError {
     RegionError::Server(Status::internal("the server gave another answer"))
 }
 
-fn connect(address: &str, began: &BeginReply, timeout: Duration) -> Result<Connection, RegionError> {
+fn connect(address: &str, began: &LeaseReply, timeout: Duration) -> Result<Connection, RegionError> {
     let refused = |error: &dyn std::fmt::Display| RegionError::NotConnected(error.to_string());
     let mut server = Route::to(address).wait(timeout).map_err(|error| refused(&error))?.peer_addr();
     server.set_port(began.data_port);
@@ -227,11 +227,11 @@ impl ClientCore {
         Ok(())
     }
 
-    fn prove(&self, secret: &ProofSecret, subject: &str) -> Result<ClientProof, RegionError> {
+    fn prove(&self, secret: &ProofSecret, subject: &str) -> Result<RegionProof, RegionError> {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|error| Status::internal(error.to_string()))?;
         let proof = secret.proof(PURPOSE, ProofEnd::Client, subject, (&self.began.nonce, &nonce));
-        Ok(ClientProof { nonce, proof })
+        Ok(RegionProof { nonce, proof })
     }
 
     fn is_right(&self, secret: &ProofSecret, subject: &str, nonce: &ProofBytes, answer: &ProofBytes) -> bool {

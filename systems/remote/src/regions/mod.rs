@@ -15,7 +15,7 @@ mod sessions;
 mod store;
 
 pub use client::{MemoryClient, MemoryClientOptions, RegionError, RemoteRegion};
-pub use protocol::{PieceLife, RegionInfo, RegionRole};
+pub use protocol::{NamedRegionInfo, PieceLife, RegionRole};
 pub use server::{MemoryServer, MemoryServerBuilder, MemoryServerFigures, MemoryServerOptions};
 pub use store::TenantOptions;
 

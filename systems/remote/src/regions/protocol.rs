@@ -16,7 +16,7 @@ pub(crate) const PURPOSE: &str = "longarm-memory 1";
 pub(crate) const BEGIN: Method = Method::new("/longarm.memory.Server/Begin");
 pub(crate) const ASK: Method = Method::new("/longarm.memory.Server/Ask");
 
-/// What a client may do with a region.
+/// The operations that a client may do on a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RegionRole {
     /// READ.
@@ -46,7 +46,7 @@ pub enum PieceLife {
 
 /// A region, as its server knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RegionInfo {
+pub struct NamedRegionInfo {
     /// Its name.
     pub name: String,
     /// Its length.
@@ -60,12 +60,12 @@ pub struct RegionInfo {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct BeginRequest {
+pub(crate) struct LeaseRequest {
     pub(crate) protocol: u16,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct BeginReply {
+pub(crate) struct LeaseReply {
     pub(crate) token: ConnectionToken,
     pub(crate) nonce: ProofBytes,
     pub(crate) data_port: u16,
@@ -74,7 +74,7 @@ pub(crate) struct BeginReply {
 
 /// The client's half of a proof.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct ClientProof {
+pub(crate) struct RegionProof {
     pub(crate) nonce: ProofBytes,
     pub(crate) proof: ProofBytes,
 }
@@ -93,7 +93,7 @@ pub(crate) enum RegionAsk<'a> {
     /// Proves that the client owns the tenant's regions.
     Own {
         tenant: &'a str,
-        proof: ClientProof,
+        proof: RegionProof,
     },
     Create {
         tenant: &'a str,
@@ -112,7 +112,7 @@ pub(crate) enum RegionAsk<'a> {
         tenant: &'a str,
         name: &'a str,
         role: RegionRole,
-        proof: Option<ClientProof>,
+        proof: Option<RegionProof>,
     },
     /// The key of a window, when the client's connection stands.
     Find {
@@ -137,7 +137,7 @@ pub(crate) enum RegionAnswer {
     Done,
     /// The server's half of the proof.
     Owned(ProofBytes),
-    Listed(Vec<RegionInfo>),
+    Listed(Vec<NamedRegionInfo>),
     Opened {
         window: u32,
         len_bytes: u64,

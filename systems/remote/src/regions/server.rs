@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use crate::exposure::{ConnectionToken, WindowKeeper, WindowSpec};
 use crate::proof::{ProofBytes, ProofEnd, ProofSecret};
 use crate::regions::protocol::{
-    ASK, AskRequest, BEGIN, BeginReply, BeginRequest, ClientProof, PROTOCOL, PURPOSE, PieceLife, RegionAnswer,
-    RegionAsk, RegionRole, SERVICE, decode, encode, malformed, subject,
+    ASK, AskRequest, BEGIN, LeaseReply, LeaseRequest, PROTOCOL, PURPOSE, PieceLife, RegionAnswer, RegionAsk,
+    RegionProof, RegionRole, SERVICE, decode, encode, malformed, subject,
 };
-use crate::regions::sessions::{OpenRegion, Sessions};
+use crate::regions::sessions::{MemorySessions, OpenRegion};
 use crate::regions::store::{RegionStore, TenantOptions};
 
 /// Time between two looks at leases.
@@ -97,7 +97,7 @@ impl MemoryServerBuilder {
         let memory = keeper.domain().expose(len, Access::empty()).map_err(|error| start(&error))?;
         let state = ServerState {
             store: RegionStore::new(self.options.memory_bytes, self.tenants),
-            sessions: Sessions::default(),
+            sessions: MemorySessions::default(),
         };
         let core = Arc::new(ServerCore {
             keeper,
@@ -188,7 +188,7 @@ impl std::fmt::Debug for MemoryServer {
 
 struct ServerState {
     store: RegionStore,
-    sessions: Sessions,
+    sessions: MemorySessions,
 }
 
 struct ServerCore {
@@ -259,8 +259,8 @@ impl ServerCore {
         }
     }
 
-    fn begin(&self, request: &[u8]) -> Result<BeginReply, Status> {
-        let request: BeginRequest = decode(request)?;
+    fn begin(&self, request: &[u8]) -> Result<LeaseReply, Status> {
+        let request: LeaseRequest = decode(request)?;
         if request.protocol != PROTOCOL {
             let words = format!("the client speaks version {}, the server {PROTOCOL}", request.protocol);
             return Err(Status::invalid_argument(words));
@@ -271,7 +271,7 @@ impl ServerCore {
             return Err(Status::unavailable(error.to_string()));
         }
         let lease_ms = u64::try_from(self.options.lease.as_millis()).unwrap_or(u64::MAX);
-        Ok(BeginReply { token, nonce, data_port: self.keeper.local_addr().port(), lease_ms })
+        Ok(LeaseReply { token, nonce, data_port: self.keeper.local_addr().port(), lease_ms })
     }
 
     fn ask(&self, token: &ConnectionToken, ask: RegionAsk<'_>) -> Result<RegionAnswer, Status> {
@@ -322,7 +322,7 @@ impl ServerCore {
         Err(Status::permission_denied("the client did not prove that it has the owner's secret"))
     }
 
-    fn own(&self, token: &ConnectionToken, tenant: &str, proof: ClientProof) -> Result<ProofBytes, Status> {
+    fn own(&self, token: &ConnectionToken, tenant: &str, proof: RegionProof) -> Result<ProofBytes, Status> {
         let mut state = self.state.lock();
         let secret = state.store.secret(tenant)?.cloned();
         let secret = secret.ok_or_else(|| Status::failed_precondition("the tenant has no secret"))?;
@@ -362,7 +362,7 @@ impl ServerCore {
         &self,
         token: &ConnectionToken,
         (tenant, name, role): (&str, &str, RegionRole),
-        proof: Option<ClientProof>,
+        proof: Option<RegionProof>,
     ) -> Result<RegionAnswer, Status> {
         let (mut state, answer) = match proof {
             None => (self.owned(token, tenant)?, None),
@@ -404,7 +404,7 @@ impl ServerCore {
 }
 
 /// Checks the client's half of a proof, and makes the server's.
-fn check(secret: &ProofSecret, subject: &str, nonce: &ProofBytes, proof: ClientProof) -> Result<ProofBytes, Status> {
+fn check(secret: &ProofSecret, subject: &str, nonce: &ProofBytes, proof: RegionProof) -> Result<ProofBytes, Status> {
     let nonces = (nonce, &proof.nonce);
     if !secret.is_proof(PURPOSE, ProofEnd::Client, subject, nonces, &proof.proof) {
         return Err(Status::unauthenticated("the client did not prove that it has the secret"));

@@ -22,7 +22,7 @@ pub(crate) struct OpenRegion {
     pub(crate) role: RegionRole,
 }
 
-pub(crate) struct Session {
+pub(crate) struct MemorySession {
     pub(crate) number: SessionNumber,
     /// The server's half of all proofs of this client.
     pub(crate) nonce: ProofBytes,
@@ -33,7 +33,7 @@ pub(crate) struct Session {
     used: Instant,
 }
 
-impl Session {
+impl MemorySession {
     /// Gives the region the next number of a window.
     pub(crate) fn add(&mut self, open: OpenRegion) -> Result<u32, Status> {
         if self.open.len() >= MOST_WINDOWS {
@@ -63,12 +63,12 @@ impl Session {
 
 /// All clients.
 #[derive(Default)]
-pub(crate) struct Sessions {
-    by_token: HashMap<ConnectionToken, Session>,
+pub(crate) struct MemorySessions {
+    by_token: HashMap<ConnectionToken, MemorySession>,
     made: SessionNumber,
 }
 
-impl Sessions {
+impl MemorySessions {
     pub(crate) fn begin(&mut self) -> Result<(ConnectionToken, ProofBytes), Status> {
         if self.by_token.len() >= MOST_SESSIONS {
             return Err(Status::unavailable(format!("the server has {MOST_SESSIONS} clients, and takes no more")));
@@ -79,7 +79,7 @@ impl Sessions {
             getrandom::fill(bytes).map_err(no_random)?;
         }
         self.made += 1;
-        let session = Session {
+        let session = MemorySession {
             number: self.made,
             nonce,
             owned: HashSet::new(),
@@ -93,14 +93,14 @@ impl Sessions {
     }
 
     /// The client with that token, whose lease begins anew.
-    pub(crate) fn find(&mut self, token: &ConnectionToken) -> Result<&mut Session, Status> {
+    pub(crate) fn find(&mut self, token: &ConnectionToken) -> Result<&mut MemorySession, Status> {
         let session = self.by_token.get_mut(token);
         let session = session.ok_or_else(|| Status::aborted("no such client: its lease has ended"))?;
         session.used = Instant::now();
         Ok(session)
     }
 
-    pub(crate) fn end(&mut self, token: &ConnectionToken) -> Option<Session> {
+    pub(crate) fn end(&mut self, token: &ConnectionToken) -> Option<MemorySession> {
         self.by_token.remove(token)
     }
 
@@ -116,7 +116,7 @@ impl Sessions {
 
     /// Clients that have a region open.
     pub(crate) fn users(&self, region: u64) -> u64 {
-        let uses = |session: &&Session| session.open.values().any(|open| open.region == region);
+        let uses = |session: &&MemorySession| session.open.values().any(|open| open.region == region);
         self.by_token.values().filter(uses).count() as u64
     }
 

@@ -8,7 +8,7 @@ use longarm_rpc::Status;
 use crate::allocator::{AllocatorOptions, BlockAllocator};
 use crate::object::SizeClass;
 use crate::proof::ProofSecret;
-use crate::regions::protocol::{PieceLife, RegionInfo};
+use crate::regions::protocol::{NamedRegionInfo, PieceLife};
 
 /// The longest name of a region, in bytes.
 const LONGEST_NAME: usize = 256;
@@ -144,8 +144,8 @@ impl RegionStore {
     }
 
     /// The regions of a tenant; `clients` tells how many have a region open.
-    pub(crate) fn list(&self, tenant: &str, clients: impl Fn(u64) -> u64) -> Result<Vec<RegionInfo>, Status> {
-        let info = |(name, region): (&String, &NamedRegion)| RegionInfo {
+    pub(crate) fn list(&self, tenant: &str, clients: impl Fn(u64) -> u64) -> Result<Vec<NamedRegionInfo>, Status> {
+        let info = |(name, region): (&String, &NamedRegion)| NamedRegionInfo {
             name: name.clone(),
             len_bytes: region.range.end - region.range.start,
             used_bytes: region.blocks.used_bytes(),
