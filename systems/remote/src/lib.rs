@@ -27,6 +27,7 @@
 //!
 //! ```text
 //!  regions       memory servers: named regions, rights, allocation, leases
+//!  ring          records that a peer writes and the owner takes
 //!  exposure      memory that another process exposes to peers, with windows for each
 //!  verbs         readers on queue pairs, and the owner's registered memory
 //!  update        a peer's change of one object: lock, WRITE, unlock
@@ -53,6 +54,7 @@ mod object;
 mod owner;
 mod proof;
 mod regions;
+mod ring;
 mod root;
 #[cfg(any(test, feature = "sim"))]
 #[doc(hidden)]
@@ -81,6 +83,9 @@ pub use proof::{ProofBytes, ProofEnd, ProofSecret, ShortSecret};
 pub use regions::{
     MemoryClient, MemoryClientOptions, MemoryServer, MemoryServerBuilder, MemoryServerFigures, MemoryServerOptions,
     NamedRegionInfo, PieceLife, RegionError, RegionRole, RemoteRegion, TenantOptions,
+};
+pub use ring::{
+    RING_DATA_AT, RemoteRing, RingBroken, RingError, RingFull, RingReader, RingWrite, RingWriter, record_bytes,
 };
 pub use root::{ROOT_BYTES, RootCopy};
 pub use tree::{
