@@ -44,7 +44,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Resp(#[from] longarm_resp::RespError),
     #[error(transparent)]
-    Region(#[from] longarm_remote::RegionError),
+    Region(#[from] remote::RegionError),
     #[error("nothing happened for {} s: is the peer still there?", .0.as_secs())]
     Silence(Duration),
     #[error("{0}")]

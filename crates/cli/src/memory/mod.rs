@@ -6,7 +6,7 @@ mod serve;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use longarm_remote::ProofSecret;
+use remote::ProofSecret;
 
 use crate::error::Error;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use longarm_remote::{MemoryClient, MemoryClientOptions, RegionRole};
+use remote::{MemoryClient, MemoryClientOptions, RegionRole};
 
 use super::read_secret;
 use crate::error::Error;

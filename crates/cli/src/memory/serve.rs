@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use longarm_remote::{MemoryServer, MemoryServerFigures, MemoryServerOptions, TenantOptions};
+use remote::{MemoryServer, MemoryServerFigures, MemoryServerOptions, TenantOptions};
 
 use super::read_secret;
 use crate::error::Error;
