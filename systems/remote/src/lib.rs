@@ -78,7 +78,6 @@ pub use object::{
     ReadGrain, Seal, SizeClass, TornCheck, Unopened,
 };
 pub use owner::{EndedLock, LastAccess, LockEnd, OwnerError, OwnerOptions, PeerTable, PutOutcome, TableOwner};
-pub use owner::{OwnerError, OwnerOptions, PutOutcome, TableOwner};
 pub use proof::{ProofBytes, ProofEnd, ProofSecret, ShortSecret};
 pub use regions::{
     MemoryClient, MemoryClientOptions, MemoryServer, MemoryServerBuilder, MemoryServerFigures, MemoryServerOptions,

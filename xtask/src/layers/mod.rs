@@ -114,7 +114,6 @@ const LAYERS: &[(&str, &[&str])] = &[
             "longarm-kv",
             "longarm-remote",
             "longarm-resp",
-            "longarm-remote",
             "longarm-rpc",
             "longarm-udp",
         ],
