@@ -6,6 +6,7 @@ use longarm_rpc::{Code, Status};
 use remote::ReadError;
 
 use crate::envelope::KvVersion;
+use crate::server::MOVED;
 
 /// The reason why an operation has no result.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,19 @@ pub enum KvError {
     /// The server did not answer in time, or the connection failed.
     #[error("no answer: {0}")]
     Server(Status),
+    /// Another server of the cluster has the key.
+    #[error("slot {slot} is served by {address} in epoch {epoch}")]
+    Moved {
+        /// The slot of the key.
+        slot: u16,
+        /// The server that has it, `host:port`.
+        address: String,
+        /// The epoch of the configuration.
+        epoch: u64,
+    },
+    /// The configuration of the cluster is not to be had, or no server has the key.
+    #[error("the cluster: {0}")]
+    Cluster(String),
     /// A READ or the lookup failed.
     #[error(transparent)]
     Read(ReadError),
@@ -53,6 +67,13 @@ pub enum KvError {
     /// The connection for READs does not come about.
     #[error("no connection for READs within {0:?}: {1}")]
     NotAttached(Duration, String),
+}
+
+/// A refusal of the form `MOVED slot address epoch`.
+fn moved(words: &str) -> Option<KvError> {
+    let mut parts = words.strip_prefix(MOVED)?.split(' ');
+    let (slot, address, epoch) = (parts.next()?.parse().ok()?, parts.next()?.to_owned(), parts.next()?.parse().ok()?);
+    Some(KvError::Moved { slot, address, epoch })
 }
 
 fn conflict(present: &Option<KvVersion>) -> String {
@@ -71,7 +92,7 @@ impl From<Status> for KvError {
             Code::Unauthenticated => KvError::NotAuthorized(words),
             Code::ResourceExhausted => KvError::Full(words),
             Code::InvalidArgument | Code::OutOfRange => KvError::Invalid(words),
-            Code::FailedPrecondition => KvError::WrongType(words),
+            Code::FailedPrecondition => moved(&words).unwrap_or(KvError::WrongType(words)),
             Code::Unimplemented => KvError::NoOrder(words),
             _ => KvError::Server(status),
         }

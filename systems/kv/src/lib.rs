@@ -39,7 +39,8 @@ mod protocol;
 mod server;
 mod tasks;
 
-pub use client::{GetWay, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
+pub use client::{GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
+pub use cluster::{ClusterConfig, ConfigError, HashSlot};
 pub use envelope::KvVersion;
 pub use error::KvError;
 pub use journal::FsyncRule;

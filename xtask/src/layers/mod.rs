@@ -81,7 +81,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-rpc", &["longarm"]),
     ("longarm-remote", &["longarm", "longarm-rpc"]),
     ("longarm-journal", &[]),
-    ("longarm-kv", &["longarm", "longarm-rpc", "longarm-remote", "longarm-journal"]),
+    ("longarm-kv", &["longarm", "longarm-rpc", "longarm-remote", "longarm-journal", "longarm-cluster"]),
     ("longarm-cluster", &["longarm-rpc"]),
     ("longarm-resp", &["longarm-kv"]),
     ("longarm-rpc-build", &[]),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use longarm_kv::{DataOptions, FsyncRule, KvLayout, KvServer, TableOptions, WhenFull};
+use longarm_kv::{ClusterConfig, DataOptions, FsyncRule, KvLayout, KvServer, TableOptions, WhenFull};
 use longarm_rpc::ServerOptions;
 
 use super::door::DoorArgs;
@@ -61,6 +61,13 @@ pub(super) struct KvServeArgs {
     fsync: FsyncRule,
     #[command(flatten)]
     door: DoorArgs,
+    /// All servers of a cluster, each with the address that clients use: they share the 16,384 hash slots evenly, in the order
+    /// of their names. The same for each server
+    #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "name", conflicts_with = "resp")]
+    cluster: Option<String>,
+    /// The name of this server in the cluster
+    #[arg(long, requires = "cluster")]
+    name: Option<String>,
 }
 
 /// `longarm kv serve`
@@ -85,6 +92,9 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     if let Some(path) = &args.data {
         builder = builder.data(DataOptions { fsync: args.fsync, ..DataOptions::new(path) });
     }
+    if let (Some(cluster), Some(name)) = (&args.cluster, &args.name) {
+        builder = builder.cluster(parse_cluster(cluster)?, name);
+    }
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());
     let _door = args.door.open(&server)?;
@@ -95,6 +105,16 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
             Ok(())
         }
     }
+}
+
+fn parse_cluster(text: &str) -> Result<ClusterConfig, Error> {
+    let refused = |why: String| Error::Usage(format!("--cluster {text}: {why}"));
+    if text.contains("://") {
+        return Err(refused("a cluster with a coordinator is not there yet: name all servers".into()));
+    }
+    let member = |part| str::split_once(part, '=').ok_or_else(|| refused(format!("{part:?} is not NAME=HOST:PORT")));
+    let members = text.split(',').map(member).collect::<Result<Vec<_>, _>>()?;
+    ClusterConfig::fixed(&members).map_err(|error| refused(error.to_string()))
 }
 
 fn parse_table(text: &str, defaults: &TableOptions) -> Result<(String, TableOptions), Error> {
@@ -134,6 +154,16 @@ fn parse_table(text: &str, defaults: &TableOptions) -> Result<(String, TableOpti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_names_all_servers() {
+        let config = parse_cluster("b=host2:7480,a=host1:7480").unwrap();
+        let names: Vec<&str> = config.members.iter().map(|member| member.id.name.as_str()).collect();
+        assert_eq!((names, config.shares[0].primary.as_deref()), (vec!["a", "b"], Some("a")));
+        for wrong in ["", "a", "a=", "=h:1", "a=h:1,a=h:2", "a=h:1,", "etcd://host:2379"] {
+            assert!(parse_cluster(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn tables_have_settings_of_their_own() {

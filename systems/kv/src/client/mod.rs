@@ -7,6 +7,7 @@
 //!  choose     requests whose way the client chooses      choice  from its own measurements
 //!  reader     the connection for READs      report   GETs that the server did not see
 //!  session    the RPC session, and the right to the table: made again when they are lost
+//!  placed     one table on several servers
 //!  opening    the messages that prove who may open a table
 //! ```
 
@@ -17,6 +18,7 @@ mod get;
 mod long;
 mod opening;
 mod options;
+mod placed;
 mod put_alone;
 mod range;
 mod reader;
@@ -28,6 +30,7 @@ pub use get::KvValue;
 pub(crate) use get::judge;
 pub(crate) use opening::TableOpening;
 pub use options::{GetWay, KvOptions, PutWay};
+pub use placed::KvCluster;
 pub use range::KvItem;
 pub(crate) use reader::LOCKED;
 pub(crate) use report::ReadReport;

@@ -6,6 +6,7 @@
 //!  local      tables for callers in this process
 //!  data       connections for READs, each with a window of its own
 //!  grants     rights of clients to tables      separate   memory that another process exposes
+//!  placement  the slots that this server of a cluster serves
 //!  served     a table with its memory and its secret
 //!  table      the writer of a table: no thread, no connection, no clock
 //!  ordered    ranges of an ordered table
@@ -26,6 +27,7 @@ mod layout;
 mod local;
 mod locking;
 mod ordered;
+mod placement;
 mod random;
 mod running;
 mod separate;
@@ -51,3 +53,4 @@ pub use table::{KeyHead, WhenFull};
 pub(crate) use data::private_data;
 pub(crate) use directory::tag_of;
 pub(crate) use locking::is_locked;
+pub(crate) use placement::MOVED;

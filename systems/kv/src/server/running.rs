@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use cluster::{ClusterConfig, cluster_methods};
 use journal::Disk;
 use longarm::Listener;
 use longarm_rpc::{Server, ServerOptions};
@@ -17,6 +18,7 @@ use crate::server::error::KvServerError;
 use crate::server::figures::TableFigures;
 use crate::server::grants::Grants;
 use crate::server::local::LocalTable;
+use crate::server::placement::OwnSlots;
 use crate::server::separate::{self, SeparateMemory};
 use crate::server::served::{ServedTable, TableOptions};
 use crate::server::service::{KvService, methods};
@@ -45,6 +47,7 @@ pub struct KvServerBuilder {
     separate: Option<Command>,
     data: Option<DataOptions>,
     disk: Option<Arc<dyn Disk>>,
+    cluster: Option<(ClusterConfig, String)>,
 }
 
 impl KvServerBuilder {
@@ -87,6 +90,25 @@ impl KvServerBuilder {
         self
     }
 
+    /// Makes it the member with that name of a cluster whose configuration never changes. It refuses keys of other members'
+    /// slots ([`KvError::Moved`](crate::KvError::Moved)), and tells clients the configuration. GETs by READs are not refused: a
+    /// key of another member is absent here. [`KvCluster`](crate::KvCluster) asks the right one.
+    ///
+    /// ```
+    /// use longarm_kv::{ClusterConfig, KvServer};
+    ///
+    /// # fn main() -> Result<(), longarm_kv::ConfigError> {
+    /// let config = ClusterConfig::fixed(&[("a", "host1:7480"), ("b", "host2:7480")])?;
+    /// let builder = KvServer::builder().cluster(config, "a");
+    /// # drop(builder);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cluster(mut self, config: ClusterConfig, name: impl Into<String>) -> KvServerBuilder {
+        self.cluster = Some((config, name.into()));
+        self
+    }
+
     /// Makes the tables, listens at an address, `host:port`, and starts the threads. Another port, which the system chooses, is
     /// for connections for READs; clients learn it.
     ///
@@ -97,6 +119,7 @@ impl KvServerBuilder {
         let listener = Listener::bind(format!("{host}:0").as_str()).wait(BIND).map_err(start)?;
         let device = listener.open_device().map_err(start)?;
         let queue = device.completion_queue().map_err(start)?;
+        let slots = self.cluster.map(|(config, name)| OwnSlots::new(config, &name)).transpose().map_err(start)?;
         let mut tables: Vec<Arc<ServedTable>> = Vec::new();
         for (name, options) in self.tables {
             if tables.iter().any(|table| table.name == name) {
@@ -124,8 +147,12 @@ impl KvServerBuilder {
             uploads: Uploads::new(self.upload_bytes),
             data_port,
             durable,
+            slots,
         });
         let mut rpc = Server::builder().options(self.rpc).add_service(methods(&service))?;
+        if let Some(slots) = &service.slots {
+            rpc = rpc.add_service(cluster_methods(&slots.right))?;
+        }
         if service.durable.is_some() {
             rpc = rpc.executor(run_reply);
         }
@@ -155,6 +182,7 @@ impl KvServer {
             separate: None,
             data: None,
             disk: None,
+            cluster: None,
         }
     }
 
@@ -164,8 +192,12 @@ impl KvServer {
     }
 
     /// A table for callers in this process; `None` if the server has none of that name, or clients
-    /// [write](TableOptions::writable) into it alone.
+    /// [write](TableOptions::writable) into it alone, or the server is a member of a cluster.
     pub fn local_table(&self, name: &str) -> Option<LocalTable> {
+        // In a cluster its callers would not hear that another server has the key.
+        if self.service.slots.is_some() {
+            return None;
+        }
         let mut tables = self.service.tables.iter();
         let table = tables.find(|table| table.name == name && !table.options.writable)?;
         let strict = self.service.durable.as_ref().filter(|durable| durable.is_strict());

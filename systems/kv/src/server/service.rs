@@ -13,6 +13,7 @@ use crate::protocol::*;
 use crate::server::durable::{DataDirectory, deferred, wait_for_disk};
 use crate::server::grants::{Grants, TableGrant};
 use crate::server::ordered::range_of;
+use crate::server::placement::OwnSlots;
 use crate::server::served::ServedTable;
 use crate::server::table::WhenFull;
 use crate::server::uploads::Uploads;
@@ -30,6 +31,8 @@ pub(crate) struct KvService {
     pub(crate) data_port: u16,
     /// The tables on disk, if they are kept there.
     pub(crate) durable: Option<DataDirectory>,
+    /// The slots that this server of a cluster serves; `None` if it stands alone.
+    pub(crate) slots: Option<OwnSlots>,
 }
 
 /// Methods whose answers say nothing about values. The others may tell of a change that is not on disk yet.
@@ -62,7 +65,10 @@ pub(crate) fn methods(service: &Arc<KvService>) -> Methods {
     let journal = service.durable.as_ref().filter(|durable| durable.is_strict()).map(|durable| &durable.journal);
     for (method, handler) in direct {
         let service = Arc::clone(service);
-        let run = move |request: &[u8], reply: &mut Vec<u8>| handler(&service, request, reply);
+        let run = move |request: &[u8], reply: &mut Vec<u8>| {
+            service.slots.as_ref().map_or(Ok(()), |slots| slots.check(method, request))?;
+            handler(&service, request, reply)
+        };
         methods = match journal.filter(|_| !WITHOUT_VALUES.contains(&method)) {
             Some(journal) => deferred(methods, method, journal, run),
             None => methods.direct(method, run),
