@@ -191,8 +191,8 @@ impl KvServer {
         self.rpc.as_ref().map_or(SocketAddr::from(([0; 4], 0)), Server::local_addr)
     }
 
-    /// A table for callers in this process; `None` if the server has none of that name, or clients
-    /// [write](TableOptions::writable) into it alone, or the server is a member of a cluster.
+    /// A table for callers in this process. `None` if the server has none of that name, or clients
+    /// [write](TableOptions::writable) into it alone. A member of a cluster has none at all.
     pub fn local_table(&self, name: &str) -> Option<LocalTable> {
         // In a cluster its callers would not hear that another server has the key.
         if self.service.slots.is_some() {
