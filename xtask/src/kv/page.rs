@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::counted;
 use super::options::KvCompareOptions;
-use super::plan::KEYS;
+use super::plan::{KEYS, WAY_TOPICS};
 use super::results::KvResults;
 
 const INTRODUCTION: &str = "\
@@ -17,6 +17,16 @@ a pipeline on sockets, a multi-get or several requests here. [docs/kv.md](kv.md)
 
 const OURS: &str = "longarm cluster";
 const UNIX_PEERS: [&str; 3] = ["redis unix", "valkey unix", "memcached unix"];
+
+/// Names of the ways in results, and their papers.
+const WAYS: [(&str, &str); 6] = [
+    (OURS, "DrTM-KV"),
+    ("longarm hopscotch", "FaRM-KV"),
+    ("longarm cuckoo", "Pilaf"),
+    ("longarm cluster-atomic", "SABRes"),
+    ("longarm device", "KV-Direct"),
+    ("longarm rpc", "HERD"),
+];
 
 /// The ratio to reach.
 #[derive(Clone, Copy)]
@@ -55,9 +65,10 @@ pub(super) fn page(results: &KvResults, options: &KvCompareOptions) -> String {
     text += &rates(results);
     text += &counted::section(results);
     text += &scans(results);
+    text += &ways(results);
     text += "\nK2 also asks for GETs over the wire from a stopped server. Longarm's device has no processor of its own: over packets the\n\
              owner's process answers READs, so a process that is stopped answers nothing. On one host it hinders nobody.\n\
-             K5 is a property of the layouts: the tables of READs have it. K7 waits for the other systems.\n";
+             K5 is a property of the layouts: the tables of READs have it. Of K7, the scans have Cell.\n";
     for failure in &results.failures {
         let _ = writeln!(text, "\n- {failure}");
     }
@@ -143,6 +154,28 @@ fn scans(results: &KvResults) -> String {
         let cpu = results.median("scans", system, "e", "server_cpu");
         let cpu = cpu.map_or_else(|| "–".into(), |cpu| format!("{:.0} %", cpu * 100.0));
         let _ = writeln!(text, "| {system} | {rate} | {reads} | {cpu} |");
+    }
+    text
+}
+
+/// Systems of the literature side by side, over the length of values and the share of reads (K7).
+fn ways(results: &KvResults) -> String {
+    let mut text = "\n## Systems side by side (K7)\n\n10,000 keys, zipfian, one client thread; M/s at the better of the depths 1 and 16, by the \
+                    length of values\nand the workload. The last column is the processor time of the server's process during YCSB-C of 64 B.\n\n\
+                    | system | as in |"
+        .to_owned();
+    WAY_TOPICS.iter().for_each(|topic| text += &format!(" C, {topic} | A, {topic} |"));
+    text += " server |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n";
+    for (system, paper) in WAYS {
+        let _ = write!(text, "| {system} | {paper} |");
+        for topic in WAY_TOPICS {
+            for workload in ["c", "a"] {
+                let rate = results.best_rate(topic, system, workload).map(|(_, rate)| format!("{:.2}", rate / 1e6));
+                let _ = write!(text, " {} |", rate.as_deref().unwrap_or("–"));
+            }
+        }
+        let cpu = results.median(WAY_TOPICS[0], system, "c", "server_cpu");
+        let _ = writeln!(text, " {} |", cpu.map_or_else(|| "–".into(), |cpu| format!("{:.0} %", cpu * 100.0)));
     }
     text
 }

@@ -7,6 +7,11 @@ pub(super) const KEYS: u64 = 100_000;
 /// Depths of pipelines and multi-gets; the best counts.
 const DEPTHS: &str = "1,16,64";
 
+/// Systems of the literature, as ways of GET.
+const WAYS: &str = "kv,kv-hopscotch,kv-cuckoo,kv-atomic,kv-device,kv-rpc";
+/// The topics of their figures, by the length of values.
+pub(super) const WAY_TOPICS: [&str; 3] = ["64 B", "1 KiB", "8 KiB"];
+
 /// One command, and the name under which its figures are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KvFigureCommand {
@@ -27,7 +32,14 @@ pub(super) fn commands(options: &KvCompareOptions) -> Vec<KvFigureCommand> {
     let read = |topic, wire| KvFigureCommand { topic, arguments: "perf read --size 64 --json".into(), wire };
     let latency = "--workload c --keys-by uniform --keys 10000 --depth 1";
     let rate = format!("--keys {KEYS} --depth {DEPTHS}");
+    let ways = |topic, workload, size| {
+        let arguments = format!("--system {WAYS} --workload {workload} --keys 10000 --depth 1,16 --size {size}");
+        bench(topic, false, arguments)
+    };
     vec![
+        ways(WAY_TOPICS[0], "ac", 64),
+        ways(WAY_TOPICS[1], "ac", 1024),
+        ways(WAY_TOPICS[2], "ac", 8192),
         read("read", false),
         bench("latency", false, format!("--system kv,redis,valkey,memcached {latency}")),
         read("wire read", true),
