@@ -154,3 +154,23 @@ fn calls_end_by_their_deadlines_and_go_on_while_a_session_is_opened() {
         assert_eq!(group.outstanding(second), 0);
     }
 }
+
+#[test]
+fn more_calls_than_the_device_takes_at_a_time_all_end() {
+    let server = serve(1, &Arc::default());
+    for way in Way::ALL {
+        let mut group = group(way);
+        let sessions: Vec<SessionId> = (0..48).map(|_| group.connect(server.local_addr()).unwrap()).collect();
+        let mut started = 0;
+        for session in &sessions {
+            for number in 0..16 {
+                started += usize::from(group.start(*session, SAY, &bytes(number * 30), None).is_ok());
+            }
+        }
+        assert!(started >= 256, "{way}: {started}");
+        let mut ended = 0;
+        let are_over = |group: &ClientGroup| sessions.iter().all(|session| group.outstanding(*session) == 0);
+        poll_until(&mut group, |_, _, reply| ended += usize::from(reply.is_ok()), are_over);
+        assert_eq!(ended, started, "{way}");
+    }
+}

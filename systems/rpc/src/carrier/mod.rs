@@ -155,6 +155,11 @@ impl Carrier {
         }
     }
 
+    /// True if the device did not take what the last [`tick`](Carrier::tick) wanted to send, so that another one is due.
+    pub(crate) fn is_blocked(&self) -> bool {
+        matches!(self, Carrier::Datagram(datagram) if datagram.is_blocked())
+    }
+
     /// The first moment at which [`tick`](Carrier::tick) has something to do.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         match self {

@@ -150,7 +150,8 @@ impl<L: SessionLink> ClientSession<L> {
 
     /// True if something waits until the device takes it: [`next`](ClientSession::next) tries again.
     pub(crate) fn has_unsent(&self) -> bool {
-        self.down.is_none() && (!self.unsent.is_empty() || self.unread != SlotSet::default())
+        let waits = !self.unsent.is_empty() || self.unread != SlotSet::default() || self.carrier.is_blocked();
+        self.down.is_none() && waits
     }
 
     /// True if no call is without an answer, and nothing waits for the device.

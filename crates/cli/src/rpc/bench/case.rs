@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use longarm_rpc::{Client, ClientOptions, Status, Way};
 use serde::{Deserialize, Serialize};
 
+use super::clients::BenchClients;
 use super::local::BenchServer;
 
 /// The quantity to measure.
@@ -41,16 +42,28 @@ pub(super) struct BenchCase {
 }
 
 impl BenchCase {
-    /// Connects one client.
-    pub(super) fn connect(&self, server: &BenchServer) -> Result<Client, Status> {
+    /// The settings of its clients.
+    pub(super) fn options(&self, server: &BenchServer) -> ClientOptions {
         let standard = server.options();
-        let options = ClientOptions { way: Some(self.way), slots: standard.slots.max(self.depth), ..standard.clone() };
-        Client::connect(server.address(), &options)
+        ClientOptions { way: Some(self.way), slots: standard.slots.max(self.depth), ..standard.clone() }
     }
 
-    /// Connects all clients.
-    pub(super) fn connect_all(&self, server: &BenchServer) -> Result<Vec<Client>, Status> {
-        (0..self.clients).map(|_| self.connect(server)).collect()
+    /// Connects one client.
+    pub(super) fn connect(&self, server: &BenchServer) -> Result<Client, Status> {
+        Client::connect(server.address(), &self.options(server))
+    }
+
+    /// Connects all clients, those of each thread together.
+    pub(super) fn connect_threads(&self, server: &BenchServer) -> Result<Vec<BenchClients>, Status> {
+        let (mut left, threads) = (self.clients as usize, self.threads.max(1) as usize);
+        let each = left.div_ceil(threads);
+        let mut all = Vec::new();
+        while left > 0 {
+            let count = each.min(left);
+            all.push(BenchClients::connect(self, server, count)?);
+            left -= count;
+        }
+        Ok(all)
     }
 
     /// Whether the reply is the request.

@@ -22,7 +22,7 @@ pub(super) fn line(case: &BenchCase, server: &BenchServer, path: BenchPath, goes
     };
     resident_bytes(&mut first)?;
     let before = resident_bytes(&mut first)?;
-    let clients = case.connect_all(server)?;
+    let clients = case.connect_threads(server)?;
     let grown = resident_bytes(&mut first)?.saturating_sub(before);
     drop(clients);
     let server_bytes_per_client = grown / u64::from(case.clients);

@@ -5,41 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use longarm_rpc::{CallId, Client};
+use longarm_rpc::CallId;
 
-use super::calls::{BenchCall, drain};
+use super::calls::BenchCall;
 use super::case::BenchCase;
+use super::clients::BenchClients;
 use super::figures::CallTally;
 use crate::error::Error;
-
-/// A client with the planned starts of its outstanding calls.
-struct LoadedClient<'a> {
-    client: &'a mut Client,
-    planned: Vec<(CallId, Instant)>,
-}
-
-impl LoadedClient<'_> {
-    /// Takes the replies that are there.
-    fn take_replies(&mut self, call: &BenchCall, tally: &mut CallTally, longest: Duration) {
-        let planned = &mut self.planned;
-        self.client.poll_for(longest, |id, reply| {
-            tally.count(call.is_answered(&reply));
-            if let Some(at) = planned.iter().position(|(known, _)| *known == id) {
-                tally.record(planned.swap_remove(at).1.elapsed());
-            }
-        });
-    }
-
-    /// Starts a call that was planned for that moment. Returns false if the client has no room.
-    fn start(&mut self, call: &BenchCall, depth: u16, planned: Instant) -> Result<bool, Error> {
-        if self.client.outstanding() >= usize::from(depth) {
-            return Ok(false);
-        }
-        let id = call.start(self.client)?;
-        self.planned.extend(id.map(|id| (id, planned)));
-        Ok(id.is_some())
-    }
-}
 
 /// The time for which there is nothing to do but to wait for replies.
 fn longest_idle(planned: Instant, is_full: bool) -> Duration {
@@ -48,12 +20,13 @@ fn longest_idle(planned: Instant, is_full: bool) -> Duration {
 }
 
 /// Drives the clients of one thread: calls start `per_second` times a second, by each client in turn.
-pub(super) fn measure(case: &BenchCase, clients: &mut [Client], per_second: f64) -> Result<CallTally, Error> {
+pub(super) fn measure(case: &BenchCase, clients: &mut BenchClients, per_second: f64) -> Result<CallTally, Error> {
     let (call, mut tally) = (BenchCall::of(case), CallTally::default());
     let gap = Duration::from_secs_f64(1.0 / per_second.max(1e-3));
     let (most, mut started, mut turn) = (case.calls_of_thread(), 0, 0);
-    let mut loaded: Vec<LoadedClient<'_>> =
-        clients.iter_mut().map(|client| LoadedClient { client, planned: Vec::new() }).collect();
+    let count = clients.len();
+    // The planned starts of each client's outstanding calls.
+    let mut outstanding: Vec<Vec<(CallId, Instant)>> = vec![Vec::new(); count];
     let begin = Instant::now();
     let mut planned = begin;
     loop {
@@ -63,18 +36,25 @@ pub(super) fn measure(case: &BenchCase, clients: &mut [Client], per_second: f64)
             break;
         }
         let mut full = 0;
-        while planned <= now && started < most && full < loaded.len() {
-            match loaded[turn].start(&call, case.depth, planned)? {
-                true => (planned, started, full) = (planned + gap, started + 1, 0),
-                false => full += 1,
+        while planned <= now && started < most && full < count {
+            let has_room = clients.outstanding(turn) < usize::from(case.depth);
+            match if has_room { clients.start(turn, &call)? } else { None } {
+                Some(id) => {
+                    outstanding[turn].push((id, planned));
+                    (planned, started, full) = (planned + gap, started + 1, 0);
+                }
+                None => full += 1,
             }
-            turn = (turn + 1) % loaded.len();
+            turn = (turn + 1) % count;
         }
-        // A thread with several clients looks at all of them all the time.
-        let idle = if loaded.len() > 1 { Duration::ZERO } else { longest_idle(planned, full > 0) };
-        loaded.iter_mut().for_each(|client| client.take_replies(&call, &mut tally, idle));
+        clients.poll_for(longest_idle(planned, full > 0), |index, id, reply| {
+            tally.count(call.is_answered(&reply));
+            let planned = &mut outstanding[index];
+            if let Some(at) = planned.iter().position(|(known, _)| *known == id) {
+                tally.record(planned.swap_remove(at).1.elapsed());
+            }
+        });
     }
-    drop(loaded);
-    tally.failed += drain(clients);
+    tally.failed += clients.drain();
     Ok(tally)
 }

@@ -2,9 +2,10 @@
 
 use std::thread;
 
-use longarm_rpc::{Client, Code, Status};
+use longarm_rpc::{Code, Status};
 
 use super::case::{BenchCase, BenchMode};
+use super::clients::BenchClients;
 use super::figures::{BenchLine, BenchPath, CallFigures, CallTally};
 use super::local::BenchServer;
 use super::{latency, load, rate};
@@ -14,7 +15,7 @@ use crate::error::Error;
 /// Connects, measures, and reports. With `goes_on`, a way that the server does not have is a line of the report and no
 /// error.
 pub(super) fn line(case: &BenchCase, server: &BenchServer, path: BenchPath, goes_on: bool) -> Result<BenchLine, Error> {
-    let mut clients = match case.connect_all(server) {
+    let mut clients = match connect(case, server) {
         Ok(clients) => clients,
         Err(status) => return refused(case, status, goes_on),
     };
@@ -34,6 +35,15 @@ pub(super) fn line(case: &BenchCase, server: &BenchServer, path: BenchPath, goes
     Ok(BenchLine::Calls(figures(case, path, &tally, planned_per_second)))
 }
 
+/// Connects the clients of each thread. A client whose latency is measured stands alone.
+fn connect(case: &BenchCase, server: &BenchServer) -> Result<Vec<BenchClients>, Status> {
+    if case.mode == BenchMode::Latency {
+        let alone = |_| Ok(BenchClients::One(Box::new(case.connect(server)?)));
+        return (0..case.clients).map(alone).collect();
+    }
+    case.connect_threads(server)
+}
+
 /// The answer to a client that the server refuses. Nobody at the address is an error in any case.
 pub(super) fn refused(case: &BenchCase, status: Status, goes_on: bool) -> Result<BenchLine, Error> {
     match status.code() {
@@ -46,19 +56,19 @@ pub(super) fn refused(case: &BenchCase, status: Status, goes_on: bool) -> Result
 /// Shares the clients among threads with a core each, and adds up their calls.
 fn in_threads(
     case: &BenchCase,
-    clients: &mut [Client],
-    measure: impl Fn(&mut [Client]) -> Result<CallTally, Error> + Sync,
+    clients: &mut [BenchClients],
+    measure: impl Fn(&mut BenchClients) -> Result<CallTally, Error> + Sync,
 ) -> Result<CallTally, Error> {
     let threads = case.threads as usize;
     if threads <= 1 {
-        return measure(clients);
+        return measure(&mut clients[0]);
     }
     // The threads choose among all cores, not only that of this one.
     unpin();
-    let (each, measure) = (clients.len().div_ceil(threads), &measure);
+    let measure = &measure;
     let outcomes = thread::scope(|scope| {
         let started: Vec<_> = clients
-            .chunks_mut(each)
+            .iter_mut()
             .enumerate()
             .map(|(index, clients)| {
                 scope.spawn(move || {

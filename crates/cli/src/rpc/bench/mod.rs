@@ -7,6 +7,7 @@ mod args;
 mod calls;
 mod case;
 mod chart;
+mod clients;
 mod figures;
 mod idle;
 mod latency;

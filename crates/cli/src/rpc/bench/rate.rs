@@ -2,17 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use longarm_rpc::{CallId, Client};
+use longarm_rpc::CallId;
 
-use super::calls::{BenchCall, drain};
+use super::calls::BenchCall;
 use super::case::BenchCase;
+use super::clients::BenchClients;
 use super::figures::CallTally;
 use crate::error::Error;
 
-/// Polls between two reads of the clock, if the thread has fewer clients.
+/// Polls between two reads of the clock.
 const POLLS: usize = 16;
 
-/// The longest time for which a thread with one client gives its processor away.
+/// The longest time for which a thread gives its processor away.
 const IDLE: Duration = Duration::from_millis(1);
 
 /// The call of a thread whose time is taken; the others' is not, for the sake of the rate.
@@ -23,26 +24,34 @@ struct TimedCall {
 }
 
 /// Drives the clients of one thread.
-pub(super) fn measure(case: &BenchCase, clients: &mut [Client]) -> Result<CallTally, Error> {
+pub(super) fn measure(case: &BenchCase, clients: &mut BenchClients) -> Result<CallTally, Error> {
     let (call, mut tally) = (BenchCall::of(case), CallTally::default());
-    for client in clients.iter_mut() {
-        call.finish_one(client)?;
+    for index in 0..clients.len() {
+        clients.finish_one(index, &call)?;
     }
-    let (most, mut started, mut timed) = (case.calls_of_thread(), 0, None);
-    // A thread with several clients looks at all of them all the time.
-    let longest = if clients.len() > 1 { Duration::ZERO } else { IDLE };
+    let (most, mut started, mut timed) = (case.calls_of_thread(), 0, None::<TimedCall>);
     let (begin, mut polls) = (Instant::now(), 0);
+    // Clients with room for a call. The first time that is all of them.
+    let mut with_room: Vec<usize> = (0..clients.len()).collect();
     loop {
-        for (index, client) in clients.iter_mut().enumerate() {
-            take_replies(&call, (index, client), longest, &mut timed, &mut tally);
-            while client.outstanding() < usize::from(case.depth) && started < most {
+        while let Some(index) = with_room.pop() {
+            while clients.outstanding(index) < usize::from(case.depth) && started < most {
                 let start = timed.is_none().then(Instant::now);
-                let Some(id) = call.start(client)? else { break };
+                let Some(id) = clients.start(index, &call)? else { break };
                 timed = timed.or_else(|| Some(TimedCall { client: index, id, start: start? }));
                 started += 1;
             }
         }
-        polls += clients.len();
+        clients.poll_for(IDLE, |index, id, reply| {
+            tally.count(call.is_answered(&reply));
+            if with_room.last() != Some(&index) {
+                with_room.push(index);
+            }
+            if let Some(call) = timed.take_if(|call| call.client == index && call.id == id) {
+                tally.record(call.start.elapsed());
+            }
+        });
+        polls += 1;
         let is_over = polls >= POLLS && {
             polls = 0;
             begin.elapsed() >= case.duration
@@ -52,21 +61,6 @@ pub(super) fn measure(case: &BenchCase, clients: &mut [Client]) -> Result<CallTa
             break;
         }
     }
-    tally.failed += drain(clients);
+    tally.failed += clients.drain();
     Ok(tally)
-}
-
-fn take_replies(
-    call: &BenchCall,
-    (index, client): (usize, &mut Client),
-    longest: Duration,
-    timed: &mut Option<TimedCall>,
-    tally: &mut CallTally,
-) {
-    client.poll_for(longest, |id, reply| {
-        tally.count(call.is_answered(&reply));
-        if let Some(call) = timed.take_if(|call| call.client == index && call.id == id) {
-            tally.record(call.start.elapsed());
-        }
-    });
 }

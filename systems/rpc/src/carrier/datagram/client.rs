@@ -33,6 +33,8 @@ pub(crate) struct DatagramClient {
     /// No timer ends before.
     earliest: Option<Instant>,
     counters: DatagramCounters,
+    /// The device did not take a packet: the next tick tries again.
+    blocked: bool,
     /// The peer broke the rules of the connection beside the datagrams.
     pub(super) broken: bool,
 }
@@ -51,6 +53,7 @@ impl DatagramClient {
             rtt: RoundTrip::new(setup.shortest_timeout),
             earliest: None,
             counters: DatagramCounters::default(),
+            blocked: false,
             broken: false,
             setup,
         }
@@ -104,11 +107,13 @@ impl DatagramClient {
 
     /// Sends what credits, window and device allow, one packet of each call in turn.
     pub(crate) fn pump<L: SessionLink>(&mut self, link: &mut L, now: Instant) {
+        self.blocked = false;
         while self.setup.credits - self.free < self.window.packets() {
             let Some(slot) = self.late.next_from(0).or(self.ready.next_from(self.turn)) else {
                 break;
             };
             if self.transmit(link, slot, now).is_err() {
+                self.blocked = true;
                 return;
             }
             self.turn = slot + 1;
@@ -139,6 +144,11 @@ impl DatagramClient {
             self.set_timer(slot, now);
         }
         Ok(())
+    }
+
+    /// True if the device did not take a packet.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked
     }
 
     /// Lets the server forget long replies. The hint may get lost: then the slot's next request does it.

@@ -257,6 +257,11 @@ impl DatagramCarrier {
         }
     }
 
+    /// True if the device did not take a packet, so that the next tick tries again.
+    pub(crate) fn is_blocked(&self) -> bool {
+        matches!(self, DatagramCarrier::Client(client) if client.is_blocked())
+    }
+
     /// Sends again what is late.
     pub(crate) fn tick<L: SessionLink>(&mut self, link: &mut L, now: Instant) {
         match self {
