@@ -6,7 +6,6 @@ use clap::ValueEnum;
 use longarm_rpc::{Client, ClientOptions, Status, Way};
 use serde::{Deserialize, Serialize};
 
-use super::clients::BenchClients;
 use super::local::BenchServer;
 
 /// The quantity to measure.
@@ -51,19 +50,6 @@ impl BenchCase {
     /// Connects one client.
     pub(super) fn connect(&self, server: &BenchServer) -> Result<Client, Status> {
         Client::connect(server.address(), &self.options(server))
-    }
-
-    /// Connects all clients, those of each thread together.
-    pub(super) fn connect_threads(&self, server: &BenchServer) -> Result<Vec<BenchClients>, Status> {
-        let (mut left, threads) = (self.clients as usize, self.threads.max(1) as usize);
-        let each = left.div_ceil(threads);
-        let mut all = Vec::new();
-        while left > 0 {
-            let count = each.min(left);
-            all.push(BenchClients::connect(self, server, count)?);
-            left -= count;
-        }
-        Ok(all)
     }
 
     /// Whether the reply is the request.

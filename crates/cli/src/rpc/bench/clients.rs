@@ -22,8 +22,21 @@ pub(super) enum BenchClients {
 }
 
 impl BenchClients {
+    /// Connects all clients of a case, those of each thread together.
+    pub(super) fn connect_threads(case: &BenchCase, server: &BenchServer) -> Result<Vec<BenchClients>, Status> {
+        let (mut left, threads) = (case.clients as usize, case.threads.max(1) as usize);
+        let each = left.div_ceil(threads);
+        let mut all = Vec::new();
+        while left > 0 {
+            let count = each.min(left);
+            all.push(BenchClients::connect(case, server, count)?);
+            left -= count;
+        }
+        Ok(all)
+    }
+
     /// Connects as many clients as a thread has.
-    pub(super) fn connect(case: &BenchCase, server: &BenchServer, count: usize) -> Result<BenchClients, Status> {
+    fn connect(case: &BenchCase, server: &BenchServer, count: usize) -> Result<BenchClients, Status> {
         if count == 1 {
             return Ok(BenchClients::One(Box::new(case.connect(server)?)));
         }

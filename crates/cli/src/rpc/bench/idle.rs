@@ -5,6 +5,7 @@ use std::time::Duration;
 use longarm_rpc::Client;
 
 use super::case::BenchCase;
+use super::clients::BenchClients;
 use super::figures::{BenchLine, BenchPath, IdleClients};
 use super::local::BenchServer;
 use super::measure::refused;
@@ -22,7 +23,7 @@ pub(super) fn line(case: &BenchCase, server: &BenchServer, path: BenchPath, goes
     };
     resident_bytes(&mut first)?;
     let before = resident_bytes(&mut first)?;
-    let clients = case.connect_threads(server)?;
+    let clients = BenchClients::connect_threads(case, server)?;
     let grown = resident_bytes(&mut first)?.saturating_sub(before);
     drop(clients);
     let server_bytes_per_client = grown / u64::from(case.clients);

@@ -41,7 +41,7 @@ fn connect(case: &BenchCase, server: &BenchServer) -> Result<Vec<BenchClients>, 
         let alone = |_| Ok(BenchClients::One(Box::new(case.connect(server)?)));
         return (0..case.clients).map(alone).collect();
     }
-    case.connect_threads(server)
+    BenchClients::connect_threads(case, server)
 }
 
 /// The answer to a client that the server refuses. Nobody at the address is an error in any case.
