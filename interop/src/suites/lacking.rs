@@ -102,6 +102,7 @@ pub(crate) const LACKING: &[Lacking] = &[
     row("extensions", "calls_need_key_and_right_and_may_panic", "calls that the device carries out", &[Own, Rxe, Siw]),
     row("extensions", "a_window_leads_to_the_handler_of_its_region", "calls that the device carries out", &[Own, Rxe, Siw]),
     row("extensions", "calls_are_executed_once_whatever_happens_to_packets", "calls that the device carries out", &[Own, Rxe, Siw]),
+    row("extensions", "reads_at_once_bring_bytes_and_objects", "READs without a request", &[Own, Rxe, Siw]),
     row("examples", "faults_do_not_change_what_an_example_says", "faults, captures and counters of packets", &[Rxe, Siw]),
     row("examples", "cas_lock", "atomic operations", &[Siw]),
     row("examples", "engine_calls", "calls that the device carries out", &[Own, Rxe, Siw]),

@@ -87,6 +87,7 @@ pub(crate) fn has(there: bool, what: &str) -> bool {
 }
 
 /// Abilities that some devices lack, in the words of [`has`].
+pub(crate) const AT_ONCE: &str = "READs without a request";
 pub(crate) const ATOMICS: &str = "atomic operations";
 pub(crate) const CALLS: &str = "calls that the device carries out";
 pub(crate) const BY_NUMBER: &str = "connecting by queue pair numbers";
