@@ -1,9 +1,9 @@
 //! Installs the Debian packages that tests need, if a program of theirs is missing.
 
-use crate::run::{exists, run, run_with};
+use crate::run::{exists, root, run, run_with};
 
 /// A program or a file, and the package that contains it.
-const NEEDED: [(&str, &str); 29] = [
+const NEEDED: [(&str, &str); 31] = [
     ("tshark", "tshark"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -19,6 +19,8 @@ const NEEDED: [(&str, &str); 29] = [
     ("iperf3", "iperf3"),
     ("curl", "curl"),
     ("redis-server", "redis-server"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
     ("etcd", "etcd-server"),
     ("openssl", "openssl"),
     ("mpirun", "openmpi-bin"),
@@ -57,7 +59,11 @@ const TRIALS: [(&str, &str); 2] = [("debootstrap", "debootstrap"), ("buildah", "
 
 /// Installs the missing packages; an ordinary user needs sudo.
 pub(crate) fn install() -> Result<(), String> {
-    install_of(&NEEDED)
+    install_of(&NEEDED)?;
+    install_venv()?;
+    // Redis clients of other makes, from PyPI and npm: the tests would fetch them otherwise.
+    let clients = root().join("target/redis-clients");
+    run("sh", &["systems/resp/tests/drivers/install.sh", clients.to_str().ok_or("the path is no text")?])
 }
 
 /// The same for the programs that take long to install.

@@ -40,7 +40,7 @@ mod server;
 mod tasks;
 
 pub use client::{GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
-pub use cluster::{ClusterConfig, ConfigError, HashSlot};
+pub use cluster::{ClusterConfig, ClusterMember, ConfigError, HashSlot, NotServing, SLOTS, ServingRight};
 pub use envelope::KvVersion;
 pub use error::KvError;
 pub use journal::FsyncRule;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use longarm_kv::KvVersion;
 
+use crate::commands::table::RespCommand;
 use crate::reply::RespReply;
 
 /// The state of a client.
@@ -45,6 +46,16 @@ pub(crate) struct Transaction {
     pub(crate) bytes: usize,
     /// One of them was refused, so EXEC will be.
     pub(crate) is_broken: bool,
+}
+
+impl Transaction {
+    /// The keys of all its requests.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.requests
+            .iter()
+            .filter_map(|request| Some((RespCommand::find(request.first()?)?, request)))
+            .flat_map(|(command, request)| command.places_of_keys(request.len()).map(|place| request[place].as_slice()))
+    }
 }
 
 /// A key, and its version when the client began to watch it.

@@ -7,6 +7,7 @@ use longarm_kv::LockedTable;
 
 use crate::client::RespClient;
 use crate::clock::DoorClock;
+use crate::nodes::DoorNodes;
 use crate::users::Users;
 
 /// Subscribers of a channel or of a pattern, by name.
@@ -27,6 +28,8 @@ pub(crate) struct Door {
     /// When the door opened, in the table's clock.
     pub(crate) since_ns: u64,
     pub(crate) users: Users,
+    /// The cluster, if clients shall see one.
+    pub(crate) nodes: Option<DoorNodes>,
     pub(crate) settings: DoorSettings,
     pub(crate) counts: DoorCounts,
     /// The random name of this door, 40 hexadecimal digits.
@@ -40,7 +43,6 @@ pub(crate) struct DoorSettings {
     pub(crate) max_bytes: u64,
     pub(crate) evicts: bool,
     pub(crate) max_clients: usize,
-    pub(crate) is_cluster: bool,
     pub(crate) table: String,
 }
 

@@ -22,7 +22,8 @@
 //!  call              operations of a command on the table
 //!  door, client      what all clients share, and the state of one
 //!  decode, reply     requests and replies as bytes
-//!  glob, number, decimal, slots, clock, users
+//!  nodes             the cluster that clients see
+//!  glob, number, decimal, clock, users
 //! ```
 #![forbid(unsafe_code)]
 
@@ -36,10 +37,10 @@ mod door;
 mod error;
 mod glob;
 mod inline;
+mod nodes;
 mod number;
 mod reply;
 mod server;
-mod slots;
 mod users;
 
 pub use door::DoorCounts;

@@ -273,6 +273,23 @@ fn without_times(reply: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
+fn commands_are_described_as_in_redis() {
+    with_hub("commands_are_described_as_in_redis", || {
+        let (_door, _redis) = (OpenDoor::new(Default::default()), redis());
+        // These have subcommands, which the door does not describe.
+        let containers = ["client", "cluster", "command", "config", "memory", "object", "pubsub", "debug"];
+        for hello in ["2", "3"] {
+            let mut both = Both::connect();
+            both.compare(&[b"HELLO".to_vec(), hello.into()], |reply| reply[..1].to_vec());
+            for (name, ..) in longarm_resp::commands().filter(|(name, ..)| !containers.contains(name)) {
+                both.same(&["command", "info", name]);
+            }
+            both.same(&["command", "info", "nonsense", "get"]);
+        }
+    });
+}
+
+#[test]
 fn odd_requests_have_the_replies_of_redis() {
     with_hub("odd_requests_have_the_replies_of_redis", || {
         let (_door, _redis) = (OpenDoor::new(Default::default()), redis());

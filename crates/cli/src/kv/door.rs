@@ -34,9 +34,12 @@ pub(super) struct DoorArgs {
     /// The private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "resp_tls_cert")]
     resp_tls_key: Option<PathBuf>,
-    /// They see a cluster of one node
+    /// They see a cluster of one node. With --cluster they see all its servers
     #[arg(long, requires = "resp")]
     resp_cluster: bool,
+    /// With --cluster: the doors of its servers that are not at this server's --resp port of the server's host
+    #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "resp", requires = "cluster")]
+    resp_doors: Option<String>,
     /// Connections at a time
     #[arg(long, value_name = "N", default_value = "10000", requires = "resp")]
     resp_max_clients: usize,
@@ -57,6 +60,7 @@ impl DoorArgs {
         options.tls = self.tls()?;
         options.max_clients = self.resp_max_clients;
         options.is_cluster = self.resp_cluster;
+        options.doors = self.doors()?;
         if let Some(core) = self.resp_core {
             // This thread only waits from here on; the door's thread inherits the core.
             crate::baseline::pin_to_core(core);
@@ -65,6 +69,14 @@ impl DoorArgs {
         let door = RespServer::open(table, address, options)?;
         println!("Redis clients at {}", door.local_addr());
         Ok(Some(door))
+    }
+
+    fn doors(&self) -> Result<Vec<(String, String)>, Error> {
+        let parts = self.resp_doors.iter().flat_map(|text| text.split(','));
+        let door = |part: &str| part.split_once('=').map(|(name, place)| (name.into(), place.into()));
+        parts
+            .map(|part| door(part).ok_or_else(|| Error::Usage(format!("--resp-doors: {part:?} is not NAME=HOST:PORT"))))
+            .collect()
     }
 
     fn users(&self) -> Result<Users, Error> {

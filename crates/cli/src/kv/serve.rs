@@ -63,7 +63,7 @@ pub(super) struct KvServeArgs {
     door: DoorArgs,
     /// All servers of a cluster, each with the address that clients use: they share the 16,384 hash slots evenly, in the order
     /// of their names. The same for each server
-    #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "name", conflicts_with = "resp")]
+    #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "name")]
     cluster: Option<String>,
     /// The name of this server in the cluster
     #[arg(long, requires = "cluster")]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::ServingRight;
 use journal::Journal;
 use longarm_rpc::{Code, Status};
 use parking_lot::MutexGuard;
@@ -41,6 +42,8 @@ pub struct LocalTable {
     table: Arc<ServedTable>,
     /// The log, if answers wait for the disk.
     journal: Option<Arc<Journal>>,
+    /// The server's part of a cluster.
+    right: Option<ServingRight>,
 }
 
 /// A table that nobody else changes until this is dropped. Requests of clients wait meanwhile: hold it for microseconds.
@@ -65,8 +68,18 @@ pub enum LocalPut {
 }
 
 impl LocalTable {
-    pub(crate) fn new(table: Arc<ServedTable>, journal: Option<Arc<Journal>>) -> LocalTable {
-        LocalTable { table, journal }
+    pub(crate) fn new(
+        table: Arc<ServedTable>,
+        journal: Option<Arc<Journal>>,
+        right: Option<ServingRight>,
+    ) -> LocalTable {
+        LocalTable { table, journal, right }
+    }
+
+    /// The server's right to serve slots, if it is a member of a cluster. The table itself refuses no key: a caller asks
+    /// before each operation.
+    pub fn serving_right(&self) -> Option<&ServingRight> {
+        self.right.as_ref()
     }
 
     /// Waits until everything is on disk that anybody has changed by now, if the server acknowledges only such changes

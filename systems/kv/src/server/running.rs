@@ -192,16 +192,18 @@ impl KvServer {
     }
 
     /// A table for callers in this process. `None` if the server has none of that name, or clients
-    /// [write](TableOptions::writable) into it alone. A member of a cluster has none at all.
+    /// [write](TableOptions::writable) into it alone. Callers in a member of a cluster have to ask
+    /// [`LocalTable::serving_right`].
     pub fn local_table(&self, name: &str) -> Option<LocalTable> {
-        // In a cluster its callers would not hear that another server has the key.
-        if self.service.slots.is_some() {
+        let right = self.service.slots.as_ref().map(|slots| slots.right.clone());
+        // Local callers wait neither for backups nor for the end of a term.
+        if right.as_ref().is_some_and(|right| right.until_ns() != u64::MAX) {
             return None;
         }
         let mut tables = self.service.tables.iter();
         let table = tables.find(|table| table.name == name && !table.options.writable)?;
         let strict = self.service.durable.as_ref().filter(|durable| durable.is_strict());
-        Some(LocalTable::new(Arc::clone(table), strict.map(|durable| Arc::clone(&durable.journal))))
+        Some(LocalTable::new(Arc::clone(table), strict.map(|durable| Arc::clone(&durable.journal)), right))
     }
 
     /// The figures of each table, by name. Those of the process are zero.

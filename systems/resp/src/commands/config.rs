@@ -12,7 +12,7 @@ fn settings(door: &Door) -> [(&'static str, String); 14] {
         ("appendfsync", "no".into()),
         ("appendonly", "no".into()),
         ("bind", settings.address.ip().to_string()),
-        ("cluster-enabled", yes_no(settings.is_cluster)),
+        ("cluster-enabled", yes_no(door.nodes.is_some())),
         ("databases", "1".into()),
         ("maxclients", settings.max_clients.to_string()),
         ("maxmemory", settings.max_bytes.to_string()),

@@ -145,7 +145,7 @@ fn greet(call: &mut RespCall<'_, '_>) {
     reply.integer(if reply.is_resp3 { 3 } else { 2 });
     reply.bulk("id");
     reply.count(id);
-    let mode = if call.door.settings.is_cluster { "cluster" } else { "standalone" };
+    let mode = if call.door.nodes.is_some() { "cluster" } else { "standalone" };
     for (name, value) in [("mode", mode), ("role", "master")] {
         reply.bulk(name);
         reply.bulk(value);

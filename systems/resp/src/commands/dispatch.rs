@@ -1,7 +1,7 @@
 //! Which command a client may execute now, and its execution (`processCommand` of Redis).
 
 use super::table::RespCommand;
-use super::{Outcome, cluster, transactions};
+use super::{Outcome, transactions};
 use crate::client::RespClient;
 use crate::door::RespCall;
 use crate::error::CommandError;
@@ -68,8 +68,8 @@ fn admit(call: &RespCall<'_, '_>) -> Result<&'static RespCommand, CommandError> 
     if call.client.user.is_none() && !command.has("no_auth") {
         return Err(CommandError::words("NOAUTH Authentication required."));
     }
-    if call.door.settings.is_cluster {
-        cluster::check_slots(command, request)?;
+    if let Some(nodes) = &call.door.nodes {
+        nodes.admit(command.keys_of(request))?;
     }
     check_listener(call.client, command)?;
     Ok(command)

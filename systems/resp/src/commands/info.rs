@@ -46,7 +46,7 @@ pub(crate) fn info(call: &mut RespCall<'_, '_>) -> Outcome {
 
 fn server(call: &RespCall<'_, '_>, text: &mut String) -> std::fmt::Result {
     let settings = &call.door.settings;
-    let mode = if settings.is_cluster { "cluster" } else { "standalone" };
+    let mode = if call.door.nodes.is_some() { "cluster" } else { "standalone" };
     let uptime = call.table.now_ns().saturating_sub(call.door.since_ns) / 1_000_000_000;
     write!(text, "redis_version:{REDIS_VERSION}\r\nlongarm_version:{}\r\n", env!("CARGO_PKG_VERSION"))?;
     write!(text, "redis_mode:{mode}\r\nos:{}\r\narch_bits:64\r\n", std::env::consts::OS)?;
@@ -91,7 +91,7 @@ fn cpu(_: &RespCall<'_, '_>, text: &mut String) -> std::fmt::Result {
 }
 
 fn cluster(call: &RespCall<'_, '_>, text: &mut String) -> std::fmt::Result {
-    write!(text, "cluster_enabled:{}\r\n", u8::from(call.door.settings.is_cluster))
+    write!(text, "cluster_enabled:{}\r\n", u8::from(call.door.nodes.is_some()))
 }
 
 fn keyspace(call: &RespCall<'_, '_>, text: &mut String) -> std::fmt::Result {

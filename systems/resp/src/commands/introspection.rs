@@ -1,6 +1,7 @@
 //! `COMMAND`: the commands themselves.
 
 use super::Outcome;
+use super::facts::{CommandFacts, FACTS, KeySpec};
 use super::table::{COMMANDS, RespCommand};
 use crate::door::RespCall;
 use crate::error::CommandError;
@@ -21,7 +22,7 @@ pub(crate) fn command(call: &mut RespCall<'_, '_>) -> Outcome {
             for name in words {
                 match RespCommand::find(name) {
                     Some(command) => describe(command, &mut call.client.reply),
-                    None => call.client.reply.null_array(),
+                    None => call.client.reply.null(),
                 }
             }
         }
@@ -41,6 +42,10 @@ fn describe_all(reply: &mut RespReply) {
     COMMANDS.iter().for_each(|command| describe(command, reply));
 }
 
+fn facts_of(command: &RespCommand) -> Option<&'static CommandFacts> {
+    FACTS.iter().find(|facts| facts.name == command.name)
+}
+
 fn describe(command: &RespCommand, reply: &mut RespReply) {
     reply.array(10);
     reply.bulk(command.name);
@@ -50,11 +55,42 @@ fn describe(command: &RespCommand, reply: &mut RespReply) {
     for number in [command.keys.0, command.keys.1, command.keys.2] {
         reply.integer(number);
     }
-    let group = format!("@{}", command.group);
-    reply.set(1);
-    reply.simple(&group);
-    // Tips, key specifications, subcommands.
-    (0..3).for_each(|_| reply.array(0));
+    let facts = facts_of(command);
+    let (categories, tips, keys) = facts.map_or_else(Default::default, |f| (f.categories, f.tips, f.keys));
+    reply.set(categories.len());
+    categories.iter().for_each(|category| reply.simple(&format!("@{category}")));
+    reply.set(tips.len());
+    tips.iter().for_each(|tip| reply.bulk(tip));
+    reply.set(keys.len());
+    keys.iter().for_each(|spec| describe_keys(spec, reply));
+    // Subcommands.
+    reply.set(0);
+}
+
+fn describe_keys(spec: &KeySpec, reply: &mut RespReply) {
+    reply.map(3 + usize::from(!spec.notes.is_empty()));
+    if !spec.notes.is_empty() {
+        reply.bulk("notes");
+        reply.bulk(spec.notes);
+    }
+    reply.bulk("flags");
+    reply.set(spec.flags.len());
+    spec.flags.iter().for_each(|flag| reply.simple(flag));
+    let last = [("lastkey", spec.last), ("keystep", spec.step), ("limit", 0)];
+    for (name, kind, numbers) in
+        [("begin_search", "index", &[("index", spec.first)][..]), ("find_keys", "range", &last)]
+    {
+        reply.bulk(name);
+        reply.map(2);
+        reply.bulk("type");
+        reply.bulk(kind);
+        reply.bulk("spec");
+        reply.map(numbers.len());
+        for (name, number) in numbers {
+            reply.bulk(name);
+            reply.integer(*number);
+        }
+    }
 }
 
 fn docs(call: &mut RespCall<'_, '_>) {
@@ -65,8 +101,9 @@ fn docs(call: &mut RespCall<'_, '_>) {
     reply.map(found.len());
     for command in found {
         reply.bulk(command.name);
-        reply.map(2);
-        for (name, value) in [("summary", command.summary), ("group", command.group)] {
+        reply.map(3);
+        let since = facts_of(command).map_or("", |facts| facts.since);
+        for (name, value) in [("summary", command.summary), ("since", since), ("group", command.group)] {
             reply.bulk(name);
             reply.bulk(value);
         }
@@ -87,7 +124,10 @@ fn list(call: &mut RespCall<'_, '_>) -> Outcome {
     }
     let is_wanted = |command: &&RespCommand| {
         pattern.is_none_or(|pattern| glob::matches(pattern, command.name.as_bytes()))
-            && group.is_none_or(|group| group == command.group.as_bytes())
+            && group.is_none_or(|group| {
+                facts_of(command)
+                    .is_some_and(|facts| facts.categories.iter().any(|one| group.eq_ignore_ascii_case(one.as_bytes())))
+            })
     };
     let found: Vec<&RespCommand> = COMMANDS.iter().filter(is_wanted).collect();
     call.client.reply.array(found.len());

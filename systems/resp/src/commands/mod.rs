@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  dispatch        who may execute which command now
-//!  table           all commands: names, numbers of arguments, keys
+//!  table, facts    all commands: names, numbers of arguments, keys; what Redis tells of them
 //!  strings, set, counters, expiry, keys, keyspace, transactions, pubsub
 //!  connection, clients, introspection, config, info, cluster
 //! ```
@@ -15,6 +15,7 @@ pub(crate) mod counters;
 pub(crate) mod debug;
 pub(crate) mod dispatch;
 pub(crate) mod expiry;
+pub(crate) mod facts;
 pub(crate) mod info;
 pub(crate) mod introspection;
 pub(crate) mod keys;

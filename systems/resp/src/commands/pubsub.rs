@@ -7,6 +7,7 @@ use crate::client::RespClient;
 use crate::door::{Door, RespCall, Subscribers};
 use crate::error::CommandError;
 use crate::glob;
+use crate::nodes::DoorNodes;
 
 /// Channels and patterns of one client, at most.
 const MOST_SUBSCRIPTIONS: usize = 100_000;
@@ -132,6 +133,10 @@ fn deliver(call: &mut RespCall<'_, '_>, id: u64, parts: &[&[u8]]) {
 }
 
 pub(crate) fn publish(call: &mut RespCall<'_, '_>) -> Outcome {
+    // The clients of other doors would miss the message.
+    if call.door.nodes.as_ref().is_some_and(DoorNodes::has_others) {
+        return Err(CommandError::words("ERR PUBLISH does not reach other nodes of this cluster: use SPUBLISH"));
+    }
     let (channel, message) = (call.arguments[1], call.arguments[2]);
     let direct: Vec<u64> = call.door.channels.get(channel).into_iter().flatten().copied().collect();
     let fits = |(pattern, _): &(&Vec<u8>, &BTreeSet<u64>)| glob::matches(pattern, channel);

@@ -44,11 +44,16 @@ impl RespCommand {
 
     /// The keys of a request.
     pub(crate) fn keys_of<'a>(&self, request: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+        self.places_of_keys(request.len()).map(|place| request[place])
+    }
+
+    /// The places of the keys in a request of so many arguments.
+    pub(crate) fn places_of_keys(&self, len: usize) -> impl Iterator<Item = usize> + use<> {
         let (first, last, step) = self.keys;
-        let last = if last < 0 { request.len() as i64 + last } else { last };
-        let from = if first == 0 { request.len() } else { first as usize };
-        let to = (last + 1).clamp(0, request.len() as i64) as usize;
-        request.get(from..to).unwrap_or_default().iter().step_by(step.max(1) as usize).copied()
+        let last = if last < 0 { len as i64 + last } else { last };
+        let from = if first == 0 { len } else { first as usize };
+        let to = (last + 1).clamp(0, len as i64) as usize;
+        (from..to).step_by(step.max(1) as usize)
     }
 }
 
@@ -70,11 +75,12 @@ const fn command(
 
 /// All commands, by name.
 #[rustfmt::skip]
-pub(crate) static COMMANDS: [RespCommand; 75] = [
+pub(crate) static COMMANDS: [RespCommand; 78] = [
     command("append", 3, &["write", "denyoom", "fast"], (1, 1, 1), "string", strings::append, "Appends to a value"),
+    command("asking", 1, &["fast"], (0, 0, 0), "cluster", cluster::of_clusters, "Changes nothing: slots do not move"),
     command("auth", -2, &["noscript", "loading", "stale", "fast", "no_auth", "allow_busy"], (0, 0, 0), "connection", connection::auth, "Proves the user"),
     command("client", -2, &["noscript", "loading", "stale"], (0, 0, 0), "connection", clients::client, "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT"),
-    command("cluster", -2, &["stale"], (0, 0, 0), "cluster", cluster::cluster, "INFO, NODES, SLOTS, SHARDS, MYID, KEYSLOT, COUNTKEYSINSLOT"),
+    command("cluster", -2, &["stale"], (0, 0, 0), "cluster", cluster::cluster, "INFO, NODES, SLOTS, SHARDS, MYID, KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT, REPLICAS, LINKS"),
     command("command", -1, &["loading", "stale"], (0, 0, 0), "server", introspection::command, "COUNT, INFO, DOCS, LIST, GETKEYS"),
     command("config", -2, &["admin", "noscript", "loading", "stale"], (0, 0, 0), "server", config::config, "GET, SET (to the same value), RESETSTAT"),
     command("copy", -3, &["write", "denyoom"], (1, 2, 1), "generic", keys::copy, "Copies a value: REPLACE"),
@@ -83,9 +89,9 @@ pub(crate) static COMMANDS: [RespCommand; 75] = [
     command("decr", 2, &["write", "denyoom", "fast"], (1, 1, 1), "string", counters::decr, "Takes one away"),
     command("decrby", 3, &["write", "denyoom", "fast"], (1, 1, 1), "string", counters::decrby, "Takes a whole number away"),
     command("del", -2, &["write"], (1, -1, 1), "generic", keys::del, "Deletes keys"),
-    command("discard", 1, &["noscript", "loading", "stale", "fast"], (0, 0, 0), "transactions", transactions::discard, "Forgets it"),
-    command("echo", 2, &["fast"], (0, 0, 0), "connection", connection::echo, "The same text"),
-    command("exec", 1, &["noscript", "loading", "stale"], (0, 0, 0), "transactions", transactions::exec, "Executes it"),
+    command("discard", 1, &["noscript", "loading", "stale", "fast", "allow_busy"], (0, 0, 0), "transactions", transactions::discard, "Forgets it"),
+    command("echo", 2, &["loading", "stale", "fast"], (0, 0, 0), "connection", connection::echo, "The same text"),
+    command("exec", 1, &["noscript", "loading", "stale", "skip_slowlog"], (0, 0, 0), "transactions", transactions::exec, "Executes it"),
     command("exists", -2, &["readonly", "fast"], (1, -1, 1), "generic", keys::exists, "Counts the keys that are there"),
     command("expire", -3, &["write", "fast"], (1, 1, 1), "generic", expiry::expire, "Sets the time to live in seconds: NX, XX, GT, LT"),
     command("expireat", -3, &["write", "fast"], (1, 1, 1), "generic", expiry::expireat, "Sets the time of the day of the expiry in seconds"),
@@ -107,7 +113,7 @@ pub(crate) static COMMANDS: [RespCommand; 75] = [
     command("mget", -2, &["readonly", "fast"], (1, -1, 1), "string", strings::mget, "The values of several keys"),
     command("mset", -3, &["write", "denyoom"], (1, -1, 2), "string", strings::mset, "Sets several values"),
     command("msetnx", -3, &["write", "denyoom"], (1, -1, 2), "string", strings::msetnx, "Sets several values if all keys are absent"),
-    command("multi", 1, &["noscript", "loading", "stale", "fast"], (0, 0, 0), "transactions", transactions::multi, "Begins a transaction"),
+    command("multi", 1, &["noscript", "loading", "stale", "fast", "allow_busy"], (0, 0, 0), "transactions", transactions::multi, "Begins a transaction"),
     command("object", -2, &["readonly"], (2, 2, 1), "generic", keys::object, "ENCODING, REFCOUNT"),
     command("persist", 2, &["write", "fast"], (1, 1, 1), "generic", expiry::persist, "Takes the expiry away"),
     command("pexpire", -3, &["write", "fast"], (1, 1, 1), "generic", expiry::pexpire, "Sets the time to live in milliseconds"),
@@ -122,6 +128,8 @@ pub(crate) static COMMANDS: [RespCommand; 75] = [
     command("punsubscribe", -1, &["pubsub", "noscript", "loading", "stale"], (0, 0, 0), "pubsub", pubsub::punsubscribe, "Listens no more to patterns"),
     command("quit", -1, &["noscript", "loading", "stale", "fast", "no_auth", "allow_busy"], (0, 0, 0), "connection", connection::quit, "Ends the connection"),
     command("randomkey", 1, &["readonly"], (0, 0, 0), "generic", keyspace::randomkey, "A key"),
+    command("readonly", 1, &["loading", "stale", "fast"], (0, 0, 0), "cluster", cluster::of_clusters, "Changes nothing: there are no replicas"),
+    command("readwrite", 1, &["loading", "stale", "fast"], (0, 0, 0), "cluster", cluster::of_clusters, "Changes nothing: there are no replicas"),
     command("rename", 3, &["write"], (1, 2, 1), "generic", keys::rename, "Gives a value another key"),
     command("renamenx", 3, &["write", "fast"], (1, 2, 1), "generic", keys::renamenx, "Gives a value another key that is absent"),
     command("reset", 1, &["noscript", "loading", "stale", "fast", "no_auth", "allow_busy"], (0, 0, 0), "connection", connection::reset, "Forgets the state of the connection"),
@@ -143,9 +151,9 @@ pub(crate) static COMMANDS: [RespCommand; 75] = [
     command("type", 2, &["readonly", "fast"], (1, 1, 1), "generic", keys::kind, "string, or none"),
     command("unlink", -2, &["write", "fast"], (1, -1, 1), "generic", keys::del, "Deletes keys"),
     command("unsubscribe", -1, &["pubsub", "noscript", "loading", "stale"], (0, 0, 0), "pubsub", pubsub::unsubscribe, "Listens no more to channels"),
-    command("unwatch", 1, &["noscript", "loading", "stale", "fast"], (0, 0, 0), "transactions", transactions::unwatch, "Forgets the watched keys"),
-    command("wait", 3, &[], (0, 0, 0), "generic", info::wait, "Replicas that have acknowledged: none"),
-    command("watch", -2, &["noscript", "loading", "stale", "fast"], (1, -1, 1), "transactions", transactions::watch, "The next transaction happens only if these keys stay the same"),
+    command("unwatch", 1, &["noscript", "loading", "stale", "fast", "allow_busy"], (0, 0, 0), "transactions", transactions::unwatch, "Forgets the watched keys"),
+    command("wait", 3, &["noscript"], (0, 0, 0), "generic", info::wait, "Replicas that have acknowledged: none"),
+    command("watch", -2, &["noscript", "loading", "stale", "fast", "allow_busy"], (1, -1, 1), "transactions", transactions::watch, "The next transaction happens only if these keys stay the same"),
 ];
 
 #[cfg(test)]

@@ -40,6 +40,12 @@ pub(crate) fn exec(call: &mut RespCall<'_, '_>) -> Outcome {
     let Some(transaction) = call.client.transaction.take() else {
         return Err(CommandError::words("ERR EXEC without MULTI"));
     };
+    if let Some(nodes) = &call.door.nodes
+        && let Err(error) = nodes.admit(transaction.keys())
+    {
+        call.door.unwatch(call.client);
+        return Err(error);
+    }
     if transaction.is_broken {
         call.door.unwatch(call.client);
         return Err(CommandError::words("EXECABORT Transaction discarded because of previous errors."));

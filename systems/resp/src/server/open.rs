@@ -14,6 +14,7 @@ use rustls::ServerConfig;
 use super::reactor::{DoorLoop, LISTENER};
 use crate::clock::DoorClock;
 use crate::door::{Door, DoorCounts, DoorSettings};
+use crate::nodes::DoorNodes;
 use crate::users::Users;
 
 /// Bytes that one read takes.
@@ -29,13 +30,15 @@ pub struct RespOptions {
     pub tls: Option<Arc<ServerConfig>>,
     /// Connections at a time.
     pub max_clients: usize,
-    /// Clients see a cluster of one node.
+    /// Clients see a cluster of one node, if the server is no member of a cluster. The doors of a member show its cluster.
     pub is_cluster: bool,
+    /// Doors of members that are not at this door's port of the member's host: the member's name, and the door's `host:port`.
+    pub doors: Vec<(String, String)>,
 }
 
 impl Default for RespOptions {
     fn default() -> RespOptions {
-        RespOptions { users: Users::default(), tls: None, max_clients: 10_000, is_cluster: false }
+        RespOptions { users: Users::default(), tls: None, max_clients: 10_000, is_cluster: false, doors: Vec::new() }
     }
 }
 
@@ -54,6 +57,9 @@ pub enum RespError {
     /// The table has a secret, and the door would let everybody in.
     #[error("the table {0:?} has a secret: its door for Redis clients needs a password or users")]
     NeedsPassword(String),
+    /// Doors of a cluster that cannot be.
+    #[error("the doors of the cluster: {0}")]
+    Cluster(String),
 }
 
 /// A door for Redis clients to one table. Dropping it closes it, and all its connections.
@@ -97,7 +103,7 @@ impl RespServer {
         let reactor = DoorLoop {
             listener,
             epoll,
-            door: door(&table, local, &options),
+            door: door(&table, local, &options)?,
             table,
             tls: options.tls,
             connections: HashMap::new(),
@@ -124,11 +130,12 @@ impl RespServer {
     }
 }
 
-fn door(table: &LocalTable, address: SocketAddr, options: &RespOptions) -> Door {
+fn door(table: &LocalTable, address: SocketAddr, options: &RespOptions) -> Result<Door, RespError> {
     let mut clock = DoorClock::default();
     let since_ns = table.lock().now_ns();
     clock.look(since_ns);
-    Door {
+    let run_id: String = (0..40).map(|_| fastrand::digit(16)).collect();
+    Ok(Door {
         clients: HashMap::new(),
         touched: Vec::new(),
         channels: BTreeMap::new(),
@@ -138,17 +145,38 @@ fn door(table: &LocalTable, address: SocketAddr, options: &RespOptions) -> Door 
         clock,
         since_ns,
         users: options.users.clone(),
+        nodes: nodes(table, address, options, &run_id)?,
         settings: DoorSettings {
             address,
             max_bytes: table.max_bytes(),
             evicts: table.evicts(),
             max_clients: options.max_clients,
-            is_cluster: options.is_cluster,
             table: table.name().into(),
         },
         counts: DoorCounts::default(),
-        run_id: (0..40).map(|_| fastrand::digit(16)).collect(),
+        run_id,
+    })
+}
+
+fn nodes(
+    table: &LocalTable,
+    address: SocketAddr,
+    options: &RespOptions,
+    run_id: &str,
+) -> Result<Option<DoorNodes>, RespError> {
+    let refused = |why: String| RespError::Cluster(why);
+    let config = table.serving_right().and_then(|right| right.config());
+    let mut places = Vec::new();
+    for (name, place) in &options.doors {
+        if config.as_ref().is_none_or(|config| config.member(name).is_none()) {
+            return Err(refused(format!("{name:?} is no member of the cluster")));
+        }
+        let parts = place.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = parts.ok_or_else(|| refused(format!("{place:?} is not HOST:PORT")))?;
+        places.push((name.clone(), (host.trim_matches(['[', ']']).to_owned(), port)));
     }
+    let nodes = DoorNodes::choose(table, options.is_cluster, &places, run_id, address.port());
+    nodes.map_err(|error| refused(error.to_string()))
 }
 
 impl Drop for RespServer {

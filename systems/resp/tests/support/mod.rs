@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -149,4 +150,26 @@ pub(crate) fn frame_len(bytes: &[u8]) -> Option<usize> {
         len += frame_len(bytes.get(len..)?)?;
     }
     Some(len)
+}
+
+/// The directory of clients from PyPI and npm. The first call loads them. Not for a namespace without a network.
+pub(crate) fn drivers() -> PathBuf {
+    let dir = drivers_dir();
+    let install = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers/install.sh");
+    testkit::must_succeed(Command::new("sh").arg(install).arg(&dir));
+    dir
+}
+
+pub(crate) fn drivers_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/redis-clients")
+}
+
+/// Runs a test program for clients from PyPI (`….py`) or npm (`….cjs`) with these arguments. It must succeed.
+pub(crate) fn run_driver(dir: &Path, program: &str, arguments: &[&str]) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers").join(program);
+    let python = dir.join("python/bin/python");
+    let mut command = if program.ends_with(".py") { Command::new(python) } else { Command::new("node") };
+    command.arg(file).args(arguments).env("NODE_PATH", dir.join("node_modules"));
+    let said = testkit::said(&testkit::must_succeed(&mut command));
+    assert!(said.trim_end().ends_with("all is well"), "{program}: {said}");
 }
