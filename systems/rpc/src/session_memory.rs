@@ -1,13 +1,13 @@
 //! The memory and the carrier of a session, by its way.
 
-use longarm::{ProtectionDomain, RemoteKey, ResourceError};
+use longarm::{RemoteKey, ResourceError};
 
 use crate::carrier::{
     Carrier, DatagramCarrier, DatagramSetup, FetchClient, FetchServer, FetchSession, HerdClient, HerdServer,
     HerdSession, ImmediateCarrier, PacketCut, PacketEnd, READ_ABOVE_BYTES, RING_START_BYTES, RingCarrier,
 };
 use crate::handshake::SessionSizes;
-use crate::verbs::VerbsArea;
+use crate::verbs::{PortAreas, VerbsArea};
 use crate::way::Way;
 
 /// The facts that a carrier is made from.
@@ -24,9 +24,6 @@ pub(crate) struct CarrierPlan {
     pub(crate) server_token: u32,
 }
 
-/// The least that can be registered, for ways that need no memory on one side.
-const LEAST_BYTES: u64 = 64;
-
 impl CarrierPlan {
     fn ring_bytes(&self) -> u64 {
         RING_START_BYTES + u64::from(self.sizes.ring_bytes)
@@ -36,7 +33,7 @@ impl CarrierPlan {
         match self.way {
             Way::Ring => self.ring_bytes(),
             Way::Immediate | Way::Herd | Way::Fetch => self.sizes.slots_bytes(),
-            Way::Datagram => LEAST_BYTES,
+            Way::Datagram => 0,
         }
     }
 
@@ -44,18 +41,18 @@ impl CarrierPlan {
         match self.way {
             Way::Ring => self.ring_bytes(),
             Way::Immediate | Way::Fetch => self.sizes.slots_bytes(),
-            Way::Herd | Way::Datagram => LEAST_BYTES,
+            Way::Herd | Way::Datagram => 0,
         }
     }
 
     /// The area of the server that the client writes.
-    pub(crate) fn server_area(&self, domain: &ProtectionDomain) -> Result<VerbsArea, ResourceError> {
-        VerbsArea::written(domain, self.server_area_bytes())
+    pub(crate) fn server_area(&self, areas: &PortAreas, one_region: bool) -> Result<VerbsArea, ResourceError> {
+        areas.written(self.server_area_bytes(), one_region)
     }
 
     /// The area of the client that the server writes.
-    pub(crate) fn client_area(&self, domain: &ProtectionDomain) -> Result<VerbsArea, ResourceError> {
-        VerbsArea::written(domain, self.client_area_bytes())
+    pub(crate) fn client_area(&self, areas: &PortAreas, one_region: bool) -> Result<VerbsArea, ResourceError> {
+        areas.written(self.client_area_bytes(), one_region)
     }
 
     /// True if a server's key leads to as much as the client writes.
@@ -69,9 +66,13 @@ impl CarrierPlan {
     }
 
     /// The area of the server that the client reads, if the way has one.
-    pub(crate) fn read_area(&self, domain: &ProtectionDomain) -> Result<Option<VerbsArea>, ResourceError> {
+    pub(crate) fn read_area(
+        &self,
+        areas: &PortAreas,
+        one_region: bool,
+    ) -> Result<Option<VerbsArea>, ResourceError> {
         let is_fetch = self.way == Way::Fetch;
-        is_fetch.then(|| VerbsArea::read(domain, self.sizes.slots_bytes())).transpose()
+        is_fetch.then(|| areas.read(self.sizes.slots_bytes(), one_region)).transpose()
     }
 
     /// The client's carrier.

@@ -189,7 +189,8 @@ impl OpeningClient<'_> {
             return Err(broken());
         }
         let carrier = plan.client();
-        let area = plan.client_area(self.port.stores().domain()).map_err(unreachable)?;
+        let areas = self.port.stores().areas();
+        let area = plan.client_area(areas, options.tuning.one_region).map_err(unreachable)?;
         let uc = match welcome.memory.uc() {
             None => None,
             Some(info) => {
@@ -199,7 +200,8 @@ impl OpeningClient<'_> {
         };
         let ud = self.port.ud().cloned().zip(welcome.memory.ud());
         let own = ud.as_ref().map(|(ud, _)| ud.address_handle());
-        let ours = OfferedMemory::new(area.key(), None, uc.as_ref().map(|(info, _)| *info), own);
+        let key = area.key().map_err(unreachable)?;
+        let ours = OfferedMemory::new(key, None, uc.as_ref().map(|(info, _)| *info), own);
         self.send(&SessionMessage::Ready(Ready { memory: ours }))?;
         let observer = ClientObserver::new(self.connection.peer_addr());
         let parts = LinkParts {

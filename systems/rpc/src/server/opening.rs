@@ -168,19 +168,22 @@ impl OpeningSession {
             client_token: hello.token,
             server_token: token,
         };
-        let domain = port.stores().domain();
-        let made = plan.server_area(domain).and_then(|area| {
+        let (areas, one_region) = (port.stores().areas(), options.tuning.one_region);
+        let made = plan.server_area(areas, one_region).and_then(|area| {
             let uc = if way == Way::Herd { Some(port.uc().build()?) } else { None };
-            Ok((area, plan.read_area(domain)?, uc))
+            Ok((area, plan.read_area(areas, one_region)?, uc))
         });
         let (area, read_area, uc) = match made {
             Ok(made) => made,
             Err(error) => return self.refuse(port, Code::ResourceExhausted, error.to_string()),
         };
         let own = port.ud().filter(|_| matches!(way, Way::Herd | Way::Datagram)).map(|ud| ud.address_handle());
+        let (Ok(key), Ok(read_key)) = (area.key(), read_area.as_ref().map(VerbsArea::key).transpose()) else {
+            return Step::End(self.index);
+        };
         let memory = OfferedMemory::new(
-            area.key(),
-            read_area.as_ref().map(VerbsArea::key),
+            key,
+            read_key,
             uc.as_ref().map(Unconnected::connection_info),
             own,
         );

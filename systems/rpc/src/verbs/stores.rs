@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use longarm::{Access, Buffer, MemoryRegion, ProtectionDomain, RegionSlice, RemoteKey};
 use parking_lot::Mutex;
 
+use crate::verbs::areas::PortAreas;
+
 /// Length of a block: the longest message that is staged in one.
 pub(crate) const BLOCK_BYTES: u64 = 512;
 /// Blocks that are allocated together.
@@ -29,6 +31,7 @@ pub(crate) struct Stores {
     domain: ProtectionDomain,
     blocks: Mutex<Blocks>,
     buffers: Mutex<SizeClasses<Buffer>>,
+    areas: PortAreas,
     /// Requests were posted that wait for others, or for the next poll.
     unrung: AtomicBool,
 }
@@ -45,12 +48,18 @@ impl Stores {
             domain: domain.clone(),
             blocks: Mutex::default(),
             buffers: Mutex::default(),
+            areas: PortAreas::new(domain),
             unrung: AtomicBool::default(),
         }
     }
 
     pub(crate) fn domain(&self) -> &ProtectionDomain {
         &self.domain
+    }
+
+    /// The areas of its sessions.
+    pub(crate) fn areas(&self) -> &PortAreas {
+        &self.areas
     }
 
     /// A request was posted that may wait for others, or one that takes those along.

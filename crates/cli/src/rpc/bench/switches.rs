@@ -14,6 +14,9 @@ pub(super) struct BenchSwitches {
     /// WRITEs up to this length carry their bytes inline
     #[arg(long, value_name = "BYTES", default_value_t = VerbsTuning::default().inline_bytes, value_parser = clap::value_parser!(u32).range(0..=220))]
     inline: u32,
+    /// Register the memory of all clients, and of all sessions of a client thread, as one region
+    #[arg(long)]
+    one_region: bool,
 }
 
 impl BenchSwitches {
@@ -22,6 +25,7 @@ impl BenchSwitches {
             signal_every: self.signal_every,
             batch_doorbells: !self.single_doorbells,
             inline_bytes: self.inline,
+            one_region: self.one_region,
         }
     }
 
@@ -29,6 +33,7 @@ impl BenchSwitches {
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut arguments = vec![format!("--signal-every={}", self.signal_every), format!("--inline={}", self.inline)];
         arguments.extend(self.single_doorbells.then(|| "--single-doorbells".into()));
+        arguments.extend(self.one_region.then(|| "--one-region".into()));
         arguments
     }
 }
