@@ -66,11 +66,7 @@ impl CarrierPlan {
     }
 
     /// The area of the server that the client reads, if the way has one.
-    pub(crate) fn read_area(
-        &self,
-        areas: &PortAreas,
-        one_region: bool,
-    ) -> Result<Option<VerbsArea>, ResourceError> {
+    pub(crate) fn read_area(&self, areas: &PortAreas, one_region: bool) -> Result<Option<VerbsArea>, ResourceError> {
         let is_fetch = self.way == Way::Fetch;
         is_fetch.then(|| areas.read(self.sizes.slots_bytes(), one_region)).transpose()
     }

@@ -205,6 +205,11 @@ impl Carrier {
         }
     }
 
+    /// True if each message of the peer takes a receive of the connection, for its immediate data.
+    pub(crate) fn takes_receives(&self) -> bool {
+        matches!(self, Carrier::Immediate(_))
+    }
+
     /// True if a completion tells of each message, so that the receiver may sleep.
     pub(crate) fn wakes(&self) -> bool {
         matches!(self, Carrier::Immediate(_) | Carrier::Datagram(_))

@@ -190,6 +190,13 @@ impl ClientGroup {
         self.begin(session, deadline, |member, more, now| member.start_published(method, (&call, body), more, now))
     }
 
+    /// Drives the device if sessions can send no datagram before.
+    fn drive_if_crowded(&mut self) {
+        if self.port.as_ref().is_some_and(Port::is_crowded) {
+            self.drive(Duration::ZERO);
+        }
+    }
+
     fn begin(
         &mut self,
         session: SessionId,
@@ -198,6 +205,7 @@ impl ClientGroup {
     ) -> Result<CallId, NotStarted> {
         let now = if deadline.is_some() { Instant::now() } else { self.now };
         let more = self.members.have_calls();
+        self.drive_if_crowded();
         let Some(member) = self.members.get_mut(session) else {
             return Err(NotStarted::Refused(Status::unavailable(REMOVED).with_executed(Executed::No)));
         };
@@ -241,6 +249,7 @@ impl ClientGroup {
             if let Some(index) = self.members.next_ready() {
                 count += self.serve(index, &mut ended);
             }
+            self.drive_if_crowded();
         }
         count
     }

@@ -9,6 +9,7 @@
 
 mod choice;
 mod executor;
+mod figures;
 mod inbox;
 mod opening;
 mod running;

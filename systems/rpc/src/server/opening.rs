@@ -181,12 +181,7 @@ impl OpeningSession {
         let (Ok(key), Ok(read_key)) = (area.key(), read_area.as_ref().map(VerbsArea::key).transpose()) else {
             return Step::End(self.index);
         };
-        let memory = OfferedMemory::new(
-            key,
-            read_key,
-            uc.as_ref().map(Unconnected::connection_info),
-            own,
-        );
+        let memory = OfferedMemory::new(key, read_key, uc.as_ref().map(Unconnected::connection_info), own);
         let welcome = Welcome { way, why: why.into(), sizes, session: self.index, token, memory };
         if !self.send(port, &SessionMessage::Welcome(welcome)) {
             return Step::End(self.index);

@@ -1,28 +1,30 @@
 //! A polling thread: connections, sessions, and their requests.
 
-use std::future::Future;
+mod admission;
+mod ending;
+
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use longarm::{Connecting, Incoming, QpBuilder, Qpn};
+use longarm::{Connecting, QpBuilder, Qpn};
 use rustc_hash::FxHashMap;
 
 use crate::alarm::Alarm;
-use crate::auth::{AuthenticatedPeer, ServerDemands};
+use crate::auth::ServerDemands;
 use crate::observe::{self, ServerEvent};
 use crate::options::ServerOptions;
+use crate::server::figures::WorkerFigures;
 use crate::server::inbox::ToWorker;
-use crate::server::opening::{OpeningRules, OpeningSession, Step};
+use crate::server::opening::OpeningSession;
+
 use crate::server::serving::Serving;
 use crate::server::sessions::Sessions;
 use crate::server::stall::StallWatch;
-use crate::session::ServerSession;
-use crate::verbs::{Port, PortEvent, VerbsLink};
+use crate::verbs::{Port, PortEvent};
 
 /// The longest time for which an idle thread gives its processor away where other programs want it.
 const REST: Duration = Duration::from_millis(1);
@@ -38,24 +40,8 @@ const HOLD: Duration = Duration::from_micros(20);
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 /// Messages of a connection that are kept until the connection manager reports it.
 const EARLY: usize = 4;
-/// Receive buffers of a session beside one for each of its calls: for messages about the session, and cancelled calls.
-const MESSAGES: u32 = 8;
 /// The longest sleep of a thread that completions wake.
 const SLEEP: Duration = Duration::from_millis(100);
-
-/// Figures of a worker, for other threads.
-#[derive(Debug, Default)]
-pub(crate) struct WorkerFigures {
-    pub(crate) sessions: AtomicU64,
-    pub(crate) accepted: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    pub(crate) repeated: AtomicU64,
-    pub(crate) malformed: AtomicU64,
-    pub(crate) unauthenticated: AtomicU64,
-    pub(crate) late: AtomicU64,
-    pub(crate) cancelled: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-}
 
 /// One polling thread.
 pub(crate) struct ServerWorker {
@@ -213,7 +199,8 @@ impl ServerWorker {
         {
             served += 1;
             let late = if request.deadline.is_some() || self.port.is_unrung() { Instant::now() } else { now };
-            if self.port.is_unrung() && late.saturating_duration_since(now) >= HOLD {
+            let holds_long = self.port.is_unrung() && late.saturating_duration_since(now) >= HOLD;
+            if holds_long || self.port.is_crowded() {
                 self.stopped |= self.port.ring(Duration::ZERO).is_err();
             }
             if self.watch.is_old(late) {
@@ -242,6 +229,9 @@ impl ServerWorker {
     fn read_inbox(&mut self, now: Instant) -> bool {
         let mut progress = false;
         loop {
+            if self.port.is_crowded() {
+                self.stopped |= self.port.ring(Duration::ZERO).is_err();
+            }
             match self.inbox.try_recv() {
                 Ok(ToWorker::Accept(incoming)) => self.accept(*incoming),
                 Ok(ToWorker::Reply(key, id, answer)) => {
@@ -265,138 +255,6 @@ impl ServerWorker {
         }
         self.poll_connecting();
         progress
-    }
-
-    fn accept(&mut self, incoming: Incoming) {
-        let is_full = self.sessions.len() + self.opening.len() + self.connecting.len() >= self.options.max_sessions;
-        if is_full || self.draining {
-            let _ = incoming.reject(if is_full { b"the server is full" } else { b"the server is shutting down" });
-            return;
-        }
-        self.connecting.push(Box::pin(incoming.accept(self.port.rc(&self.options.tuning), b"")));
-    }
-
-    fn poll_connecting(&mut self) {
-        let waker = Waker::from(Arc::clone(&self.alarm));
-        let mut task = Context::from_waker(&waker);
-        let mut at = 0;
-        while at < self.connecting.len() {
-            match self.connecting[at].as_mut().poll(&mut task) {
-                Poll::Pending => at += 1,
-                Poll::Ready(connected) => {
-                    drop(self.connecting.swap_remove(at));
-                    if let Ok(connection) = connected {
-                        let opening = OpeningSession::new(connection, self.sessions.next_index());
-                        self.begin_opening(opening);
-                    }
-                }
-            }
-        }
-    }
-
-    fn begin_opening(&mut self, opening: OpeningSession) {
-        let qpn = opening.qpn();
-        self.opening.insert(qpn, opening);
-        for (_, message) in self.early.extract_if(.., |(early, _)| *early == qpn).collect::<Vec<_>>() {
-            if let Some(opening) = self.opening.remove(&qpn) {
-                self.open(opening, &message);
-            }
-        }
-        if self.connecting.is_empty() {
-            self.early.clear();
-        }
-    }
-
-    fn open(&mut self, opening: OpeningSession, message: &[u8]) {
-        let rules = OpeningRules {
-            port: &self.port,
-            options: &self.options,
-            demands: &self.demands,
-            polled: self.sessions.polled().len(),
-        };
-        match opening.on_message(rules, message) {
-            Step::Wait(opening) => drop(self.opening.insert(opening.qpn(), opening)),
-            Step::TurnAway(opening) => {
-                self.opening.insert(opening.qpn(), opening);
-                self.figures.unauthenticated.fetch_add(1, Ordering::Relaxed);
-                observe::count(ServerEvent::Unauthenticated, 1);
-            }
-            Step::Begin(index, session, peer) => self.begin(index, *session, peer),
-            Step::End(index) => {
-                self.sessions.free_index(index);
-                self.figures.malformed.fetch_add(1, Ordering::Relaxed);
-                observe::count(ServerEvent::Malformed, 1);
-            }
-        }
-    }
-
-    fn begin(&mut self, index: u32, mut session: ServerSession<VerbsLink>, peer: Option<Arc<AuthenticatedPeer>>) {
-        if self.draining {
-            session.drain();
-        }
-        self.port.expect(u32::from(session.slots()) + MESSAGES, session.carrier().credits());
-        self.sessions.insert(index, session, peer);
-        self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-        observe::count(ServerEvent::Accepted, 1);
-        observe::session_begins();
-        self.figures.sessions.store(self.sessions.len() as u64, Ordering::Relaxed);
-    }
-
-    /// Ends a session: the connection is closed and its memory freed.
-    fn close(&mut self, index: u32) {
-        let Some(mut session) = self.sessions.remove(index) else {
-            return;
-        };
-        session.link().disconnect();
-        self.port.forget(u32::from(session.slots()) + MESSAGES, session.carrier().credits());
-        let (counters, carrier) = (session.counters(), session.carrier().counters());
-        let figures = &self.figures;
-        for (figure, event, count) in [
-            (&figures.repeated, ServerEvent::Repeated, counters.repeated + carrier.repeated),
-            (&figures.malformed, ServerEvent::Malformed, counters.malformed),
-            (&figures.late, ServerEvent::Late, counters.late),
-            (&figures.cancelled, ServerEvent::Cancelled, counters.cancelled),
-            (&figures.dropped, ServerEvent::Dropped, carrier.dropped),
-        ] {
-            figure.fetch_add(count, Ordering::Relaxed);
-            observe::count(event, count);
-        }
-        observe::session_ends();
-        figures.sessions.store(self.sessions.len() as u64, Ordering::Relaxed);
-    }
-
-    fn keep_house(&mut self, now: Instant) {
-        for (_, opening) in self.opening.extract_if(|_, opening| opening.is_over(now)) {
-            self.sessions.free_index(opening.index());
-        }
-        for index in self.sessions.indices() {
-            if let Some((_, session)) = self.sessions.get(index) {
-                if session.ended().is_none() && !session.link().is_connected() {
-                    let why = session.link().end_reason();
-                    session.on_down(&why);
-                }
-                if session.ended().is_some() || (self.draining && session.is_quiet()) {
-                    self.close(index);
-                } else {
-                    // The session tries again to send the replies that the device refused.
-                    self.sessions.make_ready(index);
-                }
-            }
-        }
-        if self.draining && self.sessions.len() == 0 && self.opening.is_empty() {
-            self.stopped = true;
-        }
-    }
-
-    fn drain(&mut self) {
-        self.draining = true;
-        self.connecting.clear();
-        for index in self.sessions.indices() {
-            if let Some((_, session)) = self.sessions.get(index) {
-                session.drain();
-            }
-            self.sessions.make_ready(index);
-        }
     }
 
     /// Sleeps until a completion or a message of another thread wakes it, or naps if memory has to be polled.

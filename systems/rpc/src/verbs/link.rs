@@ -309,6 +309,9 @@ impl SessionLink for VerbsLink {
 
     fn datagram(&mut self, parts: &[&[u8]]) -> Result<(), LinkBusy> {
         let (ud, to) = self.datagrams.as_ref().ok_or(LinkBusy)?;
+        if self.stores.is_crowded() {
+            return Err(LinkBusy);
+        }
         let buffer = self.stores.filled(parts).ok_or(LinkBusy)?;
         let work = ud.send_to(buffer, to);
         let work = if self.hints().more { work.more() } else { work };
@@ -317,6 +320,7 @@ impl SessionLink for VerbsLink {
             LinkBusy
         })?;
         self.stores.note_posted(self.hints().more);
+        self.stores.note_datagram();
         Ok(())
     }
 

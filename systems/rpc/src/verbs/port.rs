@@ -11,7 +11,7 @@ use longarm::{
 };
 
 use crate::tuning::VerbsTuning;
-use crate::verbs::stores::Stores;
+use crate::verbs::stores::{DATAGRAMS_TOGETHER, Stores};
 
 /// The longest message over a connection itself: those of the handshake.
 pub(crate) const MESSAGE_BYTES: usize = 2048;
@@ -142,7 +142,7 @@ impl Port {
     }
 
     fn endpoint(&self, domain: &ProtectionDomain) -> Result<UdQueuePair, ResourceError> {
-        domain.ud(&self.cq).recv_depth(self.sizes.datagrams).send_depth(self.sizes.send_depth).build()
+        domain.ud(&self.cq).recv_depth(self.sizes.datagrams).send_depth(2 * DATAGRAMS_TOGETHER).build()
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -195,6 +195,11 @@ impl Port {
     /// True if requests wait for [`ring`](Port::ring).
     pub(crate) fn is_unrung(&self) -> bool {
         self.stores.is_unrung()
+    }
+
+    /// True if [`ring`](Port::ring) is due before sessions can send datagrams.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.stores.is_crowded()
     }
 
     /// Polls the completion queue, with which requests leave that wait for others. On a busy machine the thread sleeps for

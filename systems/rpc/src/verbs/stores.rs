@@ -2,7 +2,7 @@
 //! that its peer may READ.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use longarm::{Access, Buffer, MemoryRegion, ProtectionDomain, RegionSlice, RemoteKey};
 use parking_lot::Mutex;
@@ -21,6 +21,9 @@ const MIN_CLASS_BITS: u32 = 10;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes that each size of a pool keeps at most while nobody uses them.
 const MAX_IDLE_BYTES: usize = 32 << 20;
+/// Datagrams after which the completion queue is polled: their queue pair has room for twice as many, and half of them may wait
+/// for the next one with a completion.
+pub(crate) const DATAGRAMS_TOGETHER: u32 = 128;
 
 /// A block that holds a message until the device has sent it.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,8 @@ pub(crate) struct Stores {
     areas: PortAreas,
     /// Requests were posted that wait for others, or for the next poll.
     unrung: AtomicBool,
+    /// Datagrams posted since the last poll of the completion queue.
+    datagrams: AtomicU32,
 }
 
 #[derive(Default)]
@@ -50,6 +55,7 @@ impl Stores {
             buffers: Mutex::default(),
             areas: PortAreas::new(domain),
             unrung: AtomicBool::default(),
+            datagrams: AtomicU32::default(),
         }
     }
 
@@ -74,8 +80,21 @@ impl Stores {
         self.unrung.load(Relaxed)
     }
 
+    /// A datagram was posted.
+    pub(crate) fn note_datagram(&self) {
+        // Only the thread that drives the port posts datagrams.
+        self.datagrams.store(self.datagrams.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// True if the completion queue is to be polled before the next datagram is posted: all sessions share a queue pair
+    /// for them, which holds few.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.datagrams.load(Relaxed) >= DATAGRAMS_TOGETHER
+    }
+
     /// The completion queue was polled.
     pub(crate) fn note_polled(&self) {
+        self.datagrams.store(0, Relaxed);
         if self.is_unrung() {
             self.unrung.store(false, Relaxed);
         }
