@@ -81,8 +81,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("longarm-rpc", &["longarm"]),
     ("longarm-remote", &["longarm", "longarm-rpc"]),
     ("longarm-journal", &[]),
-    ("longarm-kv", &["longarm", "longarm-rpc", "longarm-remote", "longarm-journal", "longarm-cluster"]),
+    (
+        "longarm-kv",
+        &["longarm", "longarm-rpc", "longarm-remote", "longarm-journal", "longarm-cluster", "longarm-replica"],
+    ),
     ("longarm-cluster", &["longarm-rpc"]),
+    ("longarm-replica", &["longarm-cluster"]),
     ("longarm-resp", &["longarm-kv"]),
     ("longarm-rpc-build", &[]),
     ("longarm-rpc-examples", &["longarm-rpc", "longarm-rpc-build"]),

@@ -180,6 +180,9 @@ impl MemberAgent {
             (None, Some(_)) => false,
             (None, None) => true,
             (Some((new, revision)), _) => {
+                // A wish that has come true, or lost its sense, must not come true again in a later configuration.
+                let me = &self.beat.member.id;
+                self.wishes.retain(|wish| new.granted(wish, me).is_some());
                 self.config = Some((Arc::new(new.clone()), *revision));
                 true
             }

@@ -39,7 +39,8 @@ impl ClusterConfig {
     }
 
     /// The first configuration. The members share the slots evenly; each is the backup of those before it in the ring.
-    pub(crate) fn form(mut members: Vec<ClusterMember>, replicas: u8) -> ClusterConfig {
+    #[doc(hidden)]
+    pub fn form(mut members: Vec<ClusterMember>, replicas: u8) -> ClusterConfig {
         members.sort_by(|a, b| a.id.cmp(&b.id));
         let count = members.len();
         let name = |number: usize| members[number % count].id.name.clone();
@@ -58,7 +59,8 @@ impl ClusterConfig {
 
     /// Without a member. Its first backup becomes primary. A share without backups stays without a primary until the same
     /// life of its last one comes back. If the cluster keeps no replicas at all, another member serves it, empty.
-    pub(crate) fn lose(&self, id: &MemberId) -> Option<ClusterConfig> {
+    #[doc(hidden)]
+    pub fn lose(&self, id: &MemberId) -> Option<ClusterConfig> {
         let mut next = self.has(id).then(|| self.successor())?;
         next.members.retain(|member| member.id != *id);
         for number in 0..next.shares.len() {
@@ -82,7 +84,8 @@ impl ClusterConfig {
 
     /// With one more member. It joins shares that have too few members, and serves again those that it was the last to serve. If
     /// the cluster keeps no replicas, it serves all that nobody serves.
-    pub(crate) fn join(&self, member: &ClusterMember) -> Option<ClusterConfig> {
+    #[doc(hidden)]
+    pub fn join(&self, member: &ClusterMember) -> Option<ClusterConfig> {
         if self.member(&member.id.name).is_some() {
             return None;
         }
@@ -99,7 +102,8 @@ impl ClusterConfig {
     }
 
     /// As a primary wishes; `None` if there is nothing to do (any more), or it is not the primary.
-    pub(crate) fn granted(&self, wish: &ConfigWish, primary: &MemberId) -> Option<ClusterConfig> {
+    #[doc(hidden)]
+    pub fn granted(&self, wish: &ConfigWish, primary: &MemberId) -> Option<ClusterConfig> {
         let (ConfigWish::Admit { from, member } | ConfigWish::Demote { from, member }) = wish;
         let mut next = (self.has(member) && self.has(primary)).then(|| self.successor())?;
         let share = next.shares.iter_mut().find(|share| share.from == *from)?;

@@ -1,0 +1,256 @@
+//! The primary's end of all streams of one member.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cluster::{ConfigWish, HashSlot, MemberId};
+
+use crate::record::ReplicaRecord;
+use crate::roles::{RecordSource, ShareRoles};
+use crate::sender::link::{CopyPhase, LinkShare, ReplicaLink};
+
+/// Ranges of changes with unknown outcome that are remembered. Beyond, the two oldest become one, with all between.
+const MOST_LOST: usize = 16;
+
+/// Settings of the primary's end.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderOptions {
+    /// A backup that keeps answers waiting for so long is left out, by a new configuration: nanoseconds.
+    pub patience_ns: u64,
+    /// The pause before a stream that broke begins anew: nanoseconds.
+    pub pause_ns: u64,
+    /// The pause before a member is asked again that has received everything and not applied it: nanoseconds.
+    pub later_ns: u64,
+    /// Bytes of a batch at most.
+    pub batch_bytes: usize,
+    /// Bytes that wait for one backup at most, the last record aside.
+    pub queue_bytes: usize,
+}
+
+impl Default for SenderOptions {
+    fn default() -> SenderOptions {
+        SenderOptions {
+            patience_ns: 500_000_000,
+            pause_ns: 50_000_000,
+            later_ns: 2_000_000,
+            batch_bytes: 256 << 10,
+            queue_bytes: 64 << 20,
+        }
+    }
+}
+
+/// The state of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeState {
+    /// A backup has not acknowledged it.
+    Waiting,
+    /// It and all before are with all backups.
+    Settled,
+    /// This member is no longer the primary. Nobody here knows whether the next one has it.
+    Unknown,
+}
+
+/// The delay of a member, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaLag {
+    /// The member.
+    pub member: MemberId,
+    /// The first slot of the share.
+    pub from: u16,
+    /// Bytes that it has not applied.
+    pub bytes: u64,
+    /// True if it has all keys that were there when its stream began.
+    pub is_copied: bool,
+}
+
+/// The primary's end of all streams of one member.
+#[derive(Debug)]
+pub struct ReplicaSender {
+    pub(super) roles: ShareRoles,
+    pub(super) options: SenderOptions,
+    pub(super) links: BTreeMap<MemberId, ReplicaLink>,
+    /// The number of the last change.
+    pub(super) last: u64,
+    pub(super) streams: u64,
+    /// Changes whose outcome nobody here will know: first and last numbers.
+    lost: VecDeque<(u64, u64)>,
+    pub(super) wishes: Vec<ConfigWish>,
+}
+
+impl ReplicaSender {
+    /// The end of that member, which knows no configuration yet.
+    pub fn new(me: MemberId, options: SenderOptions) -> ReplicaSender {
+        ReplicaSender {
+            roles: ShareRoles::new(me),
+            options,
+            links: BTreeMap::new(),
+            last: 0,
+            streams: 0,
+            lost: VecDeque::new(),
+            wishes: Vec::new(),
+        }
+    }
+
+    /// The roles of the member.
+    pub fn roles(&self) -> &ShareRoles {
+        &self.roles
+    }
+
+    /// True if the member is the primary of a slot. (Whether its term lasts is another question.)
+    pub fn serves(&self, slot: HashSlot) -> bool {
+        self.roles.share_of(slot).is_some_and(|from| self.roles.is_primary(from))
+    }
+
+    /// The number of the last change. Everything that a request can have seen has this number at most.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The number of the next change.
+    pub fn next_number(&self) -> u64 {
+        self.last + 1
+    }
+
+    /// Sends a change of a key in this slot to all members that have its share. Returns its number. The caller has asked
+    /// [`serves`](ReplicaSender::serves) under the same lock.
+    pub fn change(&mut self, slot: HashSlot, record: ReplicaRecord<'_>) -> u64 {
+        self.last += 1;
+        let Some(from) = self.roles.share_of(slot) else { return self.last };
+        let mut bytes = Vec::new();
+        for link in self.links.values_mut().filter(|link| link.shares.contains_key(&from)) {
+            if bytes.is_empty() {
+                record.append(&mut bytes);
+            }
+            link.change(self.last, from, &bytes);
+        }
+        self.bound_queues();
+        self.last
+    }
+
+    /// A member that is too slow begins anew.
+    fn bound_queues(&mut self) {
+        let most = self.options.queue_bytes;
+        let is_long = |link: &ReplicaLink| link.queue.len() > most;
+        let long: Vec<MemberId> =
+            self.links.iter().filter(|(_, link)| is_long(link)).map(|(id, _)| id.clone()).collect();
+        for id in long {
+            // Not at once again: the queue of a new stream is short.
+            self.reset(&id);
+        }
+    }
+
+    /// All changes up to this number are with all backups.
+    pub fn settled(&self) -> u64 {
+        self.links.values().filter_map(ReplicaLink::settled).min().unwrap_or(self.last).min(self.last)
+    }
+
+    /// Whether everything up to this number is safe.
+    pub fn state(&self, number: u64) -> ChangeState {
+        if self.lost.iter().any(|(first, last)| (*first..=*last).contains(&number)) {
+            ChangeState::Unknown
+        } else if number <= self.settled() {
+            ChangeState::Settled
+        } else {
+            ChangeState::Waiting
+        }
+    }
+
+    /// Wishes that the coordinator's member has to carry out.
+    pub fn take_wishes(&mut self) -> Vec<ConfigWish> {
+        std::mem::take(&mut self.wishes)
+    }
+
+    /// Asks whether a record may change a share here; then no older primary may any more, this member included. To be asked
+    /// under the lock of the tables.
+    pub fn admit(&mut self, source: RecordSource<'_>, from: u16) -> bool {
+        let was_primary = self.roles.is_primary(from);
+        let is_admitted = self.roles.admit(source, from);
+        if was_primary && !self.roles.is_primary(from) {
+            self.lose(&[from]);
+        }
+        is_admitted
+    }
+
+    /// The first slot of the share of a slot.
+    pub fn share_of(&self, slot: HashSlot) -> Option<u16> {
+        self.roles.share_of(slot)
+    }
+
+    /// Looks for members that keep answers waiting.
+    pub fn tick(&mut self, now_ns: u64) {
+        let (last, patience_ns) = (self.last, self.options.patience_ns);
+        let mut slow = Vec::new();
+        for (id, link) in &mut self.links {
+            let settled = link.settled().filter(|settled| *settled < last);
+            link.blocked = match (settled, link.blocked) {
+                (None, _) => None,
+                (Some(at), Some((before, since))) if at == before => Some((at, since)),
+                (Some(at), _) => Some((at, now_ns)),
+            };
+            if link.blocked.is_some_and(|(_, since)| now_ns.saturating_sub(since) >= patience_ns) {
+                link.blocked = None;
+                slow.push(id.clone());
+            }
+        }
+        slow.iter().for_each(|id| self.leave_out(id));
+    }
+
+    /// Wishes a configuration without a member as a backup. One that may still become a backup is waited for: wishes come true in
+    /// their order, and one to admit it behind one to leave it out would let it in unnoticed.
+    fn leave_out(&mut self, id: &MemberId) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        for (from, _) in link.shares.iter().filter(|(_, share)| share.is_backup) {
+            self.wishes.push(ConfigWish::Demote { from: *from, member: id.clone() });
+        }
+        if link.shares.values().any(|share| matches!(share.phase, CopyPhase::CatchingUp(_))) {
+            self.reset(id);
+        }
+    }
+
+    /// Begins the stream to a member anew.
+    pub(super) fn reset(&mut self, id: &MemberId) {
+        let settled = self.settled();
+        self.streams += 1;
+        if let Some(link) = self.links.get_mut(id) {
+            link.reset(self.streams, settled);
+        }
+    }
+
+    /// This member is the primary of these shares no more: the outcome of changes that wait is unknown.
+    pub(super) fn lose(&mut self, shares: &[u16]) {
+        let settled = self.settled();
+        if shares.is_empty() {
+            return;
+        }
+        if settled < self.last {
+            self.lost.push_back((settled + 1, self.last));
+        }
+        if self.lost.len() > MOST_LOST
+            && let (Some((first, _)), Some((_, last))) = (self.lost.pop_front(), self.lost.pop_front())
+        {
+            self.lost.push_front((first, last));
+        }
+        let carries = |link: &&mut ReplicaLink| shares.iter().any(|from| link.shares.contains_key(from));
+        for link in self.links.values_mut().filter(carries) {
+            shares.iter().for_each(|from| link.remove(*from));
+            self.streams += 1;
+            // Records of those shares must not leave under a later epoch.
+            link.reset(self.streams, settled);
+        }
+        self.links.retain(|_, link| !link.shares.is_empty());
+    }
+
+    /// The members that this one sends to, and how far they are behind.
+    pub fn lags(&self) -> Vec<ReplicaLag> {
+        let of_link = |(id, link): (&MemberId, &ReplicaLink)| {
+            let (member, bytes) = (id.clone(), link.end() - link.applied);
+            let lag = move |(from, share): (&u16, &LinkShare)| ReplicaLag {
+                member: member.clone(),
+                from: *from,
+                bytes,
+                is_copied: matches!(share.phase, CopyPhase::Whole | CopyPhase::CatchingUp(_)),
+            };
+            link.shares.iter().map(lag).collect::<Vec<_>>()
+        };
+        self.links.iter().flat_map(of_link).collect()
+    }
+}

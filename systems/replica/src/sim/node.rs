@@ -1,0 +1,164 @@
+//! A member: its table, its two ends, its term.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use cluster::{ClusterConfig, ClusterMember, ConfigWish, HashSlot, MemberId};
+
+use crate::receiver::{KeySet, ReplicaReceiver, ReplicaStore, StoreRefusal};
+use crate::record::ReplicaRecord;
+use crate::roles::RecordSource;
+use crate::sender::{ReplicaSender, SenderOptions};
+use crate::sim::tests::SimBug;
+
+/// Value and number of the change.
+pub(super) type SimValue = (u64, u64);
+
+/// An operation that waits for backups: its place in the history, and the number that it waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SimReply {
+    pub(super) op: usize,
+    pub(super) key: usize,
+    pub(super) number: u64,
+    /// Told with the answer: epoch, settled number and end of the term.
+    pub(super) told: (u64, u64, u64),
+}
+
+/// One life of a member.
+pub(super) struct SimLife {
+    pub(super) member: ClusterMember,
+    pub(super) sender: ReplicaSender,
+    pub(super) receiver: ReplicaReceiver,
+    pub(super) table: BTreeMap<Vec<u8>, SimValue>,
+    pub(super) until: u64,
+    pub(super) replies: Vec<SimReply>,
+    pub(super) wishes: Vec<ConfigWish>,
+    /// The newest that a client was told.
+    pub(super) told: Option<(u64, u64, u64)>,
+    /// Its beats reach the coordinator again from this moment on.
+    pub(super) cut_until: u64,
+}
+
+/// A machine: `None` while no process runs there.
+pub(super) struct SimNode {
+    pub(super) life: Option<SimLife>,
+    pub(super) lives: u64,
+}
+
+impl SimLife {
+    pub(super) fn new(number: usize, life: u64) -> SimLife {
+        let id = MemberId { name: format!("m{number}"), incarnation: life };
+        let options = SenderOptions { patience_ns: 120, pause_ns: 10, later_ns: 5, batch_bytes: 64, queue_bytes: 1000 };
+        SimLife {
+            member: ClusterMember { id: id.clone(), address: format!("m{number}:1") },
+            sender: ReplicaSender::new(id.clone(), options),
+            receiver: ReplicaReceiver::new(id),
+            table: BTreeMap::new(),
+            until: 0,
+            replies: Vec::new(),
+            wishes: Vec::new(),
+            told: None,
+            cut_until: 0,
+        }
+    }
+
+    pub(super) fn learn(&mut self, config: &Arc<ClusterConfig>, until: u64) {
+        let me = &self.member.id;
+        self.wishes.retain(|wish| config.granted(wish, me).is_some());
+        self.sender.set_config(config);
+        self.until = until;
+        self.collect();
+    }
+
+    pub(super) fn collect(&mut self) {
+        for wish in self.sender.take_wishes() {
+            if !self.wishes.contains(&wish) {
+                self.wishes.push(wish);
+            }
+        }
+    }
+
+    pub(super) fn may_serve(&self, key: &[u8], now: u64) -> bool {
+        now < self.until && self.sender.serves(HashSlot::of_key(key))
+    }
+
+    /// A change by a client: a value, or none.
+    pub(super) fn change(&mut self, key: &[u8], value: Option<u64>) {
+        let stamp = self.sender.next_number();
+        let bytes = value.map(u64::to_le_bytes);
+        let record = match &bytes {
+            Some(value) => ReplicaRecord::Put { table: 0, stamp, expires_unix_ns: 0, key, value },
+            None => ReplicaRecord::Delete { table: 0, key },
+        };
+        self.sender.change(HashSlot::of_key(key), record);
+        match value {
+            Some(value) => drop(self.table.insert(key.to_vec(), (value, stamp))),
+            None => drop(self.table.remove(key)),
+        }
+    }
+
+    /// One step of a copy: one key. The planted bug leaves keys out.
+    pub(super) fn copy(&mut self, bug: Option<SimBug>) {
+        let Some(task) = self.sender.copy_due() else { return };
+        let slots = task.from..=task.to;
+        let keys: Vec<_> =
+            self.table.iter().filter(|(key, _)| slots.contains(&HashSlot::of_key(key).number())).collect();
+        // Keys in their order; the cursor is a hash of the last one's place, as changes go on between.
+        let next = keys.iter().find(|(key, _)| place(key) >= task.cursor.at);
+        let mut records = Vec::new();
+        if let Some((key, (value, stamp))) = next.filter(|_| bug != Some(SimBug::NoCopy)) {
+            let value = &value.to_le_bytes();
+            ReplicaRecord::Put { table: 0, stamp: *stamp, expires_unix_ns: 0, key, value }.append(&mut records);
+        }
+        let rest = next.map(|(key, _)| crate::CopyCursor { table: 0, at: place(key) + 1 });
+        self.sender.copied(&task, &records, rest);
+    }
+}
+
+/// Keys are `k0`, `k1`, …: the number of one.
+fn place(key: &[u8]) -> u64 {
+    std::str::from_utf8(&key[1..]).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// The table of a life as a store for records; the fence is the sender's.
+pub(super) struct SimStore<'a> {
+    pub(super) sender: &'a mut ReplicaSender,
+    pub(super) table: &'a mut BTreeMap<Vec<u8>, SimValue>,
+    pub(super) bug: Option<SimBug>,
+    /// Refuses for a moment.
+    pub(super) is_late: bool,
+}
+
+impl SimStore<'_> {
+    fn admit(&mut self, source: RecordSource<'_>, slot: HashSlot) -> Result<(), StoreRefusal> {
+        let share = self.sender.share_of(slot).unwrap_or_default();
+        let is_admitted = self.sender.admit(source, share);
+        if is_admitted || self.bug == Some(SimBug::NoFence) { Ok(()) } else { Err(StoreRefusal::Fenced) }
+    }
+}
+
+impl ReplicaStore for SimStore<'_> {
+    fn put(&mut self, source: RecordSource<'_>, put: ReplicaRecord<'_>) -> Result<(), StoreRefusal> {
+        let ReplicaRecord::Put { stamp, key, value, .. } = put else { return Err(StoreRefusal::Later) };
+        self.admit(source, HashSlot::of_key(key))?;
+        if self.is_late {
+            return Err(StoreRefusal::Later);
+        }
+        let value = u64::from_le_bytes(value.try_into().map_err(|_| StoreRefusal::Failed("no number".into()))?);
+        self.table.insert(key.to_vec(), (value, stamp));
+        Ok(())
+    }
+
+    fn delete(&mut self, source: RecordSource<'_>, _: u16, key: &[u8]) -> Result<(), StoreRefusal> {
+        self.admit(source, HashSlot::of_key(key))?;
+        self.table.remove(key);
+        Ok(())
+    }
+
+    fn keys(&mut self, source: RecordSource<'_>, slots: RangeInclusive<u16>) -> Result<KeySet, StoreRefusal> {
+        self.admit(source, HashSlot::new(*slots.start()).ok_or(StoreRefusal::Later)?)?;
+        let keys = self.table.keys().filter(|key| slots.contains(&HashSlot::of_key(key).number()));
+        Ok(keys.map(|key| (0, key.clone().into_boxed_slice())).collect())
+    }
+}

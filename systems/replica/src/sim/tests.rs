@@ -1,0 +1,52 @@
+//! Seeds, and planted bugs that they find.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::sim::world::{SimReport, SimWorld};
+
+/// A bug that the rules have to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SimBug {
+    /// Answers do not wait for backups.
+    NoWait,
+    /// A backup takes records of a deposed primary.
+    NoFence,
+    /// A copy leaves keys out.
+    NoCopy,
+    /// Readers do not mind the end of the term.
+    NoTerm,
+    /// Readers take values that backups have not acknowledged.
+    ReadUnsettled,
+}
+
+fn run(seed: u64, bug: Option<SimBug>) -> Result<SimReport, String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| SimWorld::new(seed, bug).run()));
+    outcome.unwrap_or_else(|_| Err("a panic".into()))
+}
+
+#[test]
+fn simulation_of_many_seeds() {
+    let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (from, seeds) = (variable("LONGARM_SEED").unwrap_or(0), variable("LONGARM_SEEDS").unwrap_or(400));
+    let mut sum = SimReport::default();
+    for seed in from..from + seeds {
+        let report = run(seed, None).unwrap_or_else(|why| {
+            panic!("seed {seed}: {why}\nLONGARM_SEED={seed} LONGARM_SEEDS=1 cargo test -p longarm-replica simulation")
+        });
+        sum.answers += report.answers;
+        sum.reads += report.reads;
+        sum.epochs += report.epochs;
+        sum.crashes += report.crashes;
+    }
+    println!("{seeds} seeds: {sum:?}");
+    assert!(seeds < 100 || (sum.answers > 20 * seeds && sum.reads > seeds && sum.epochs > 2 * seeds), "{sum:?}");
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    for bug in [SimBug::NoWait, SimBug::NoFence, SimBug::NoCopy, SimBug::NoTerm, SimBug::ReadUnsettled] {
+        let found = (0..3000).find(|seed| run(*seed, Some(bug)).is_err());
+        println!("{bug:?}: seed {found:?}");
+        assert!(found.is_some(), "{bug:?}");
+    }
+}

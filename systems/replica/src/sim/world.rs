@@ -1,0 +1,302 @@
+//! The members, the coordinator and the network of one seed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cluster::{ClusterConfig, HashSlot};
+use fastrand::Rng;
+
+use crate::sender::{BatchAck, BatchHead, ReplicaBatch};
+use crate::sim::history::{KeyOp, Recorded, is_linearizable};
+use crate::sim::node::{SimLife, SimNode, SimStore};
+use crate::sim::tests::SimBug;
+
+/// Keys that clients use.
+pub(super) const KEYS: usize = 7;
+/// The length of a term, in steps of the clock.
+const TERM: u64 = 200;
+const STEPS: usize = 1500;
+const REST: usize = 6000;
+
+/// A message between two members.
+enum SimMessage {
+    Batch(ReplicaBatch),
+    Ack(BatchHead, Option<BatchAck>),
+}
+
+/// Counts of a seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SimReport {
+    pub(super) answers: u64,
+    pub(super) reads: u64,
+    pub(super) epochs: u64,
+    pub(super) crashes: u64,
+}
+
+pub(super) struct SimWorld {
+    pub(super) random: Rng,
+    pub(super) bug: Option<SimBug>,
+    pub(super) now: u64,
+    pub(super) nodes: Vec<SimNode>,
+    pub(super) configs: Vec<Arc<ClusterConfig>>,
+    pub(super) history: Vec<Vec<Recorded>>,
+    pub(super) values: u64,
+    pub(super) report: SimReport,
+    /// Messages, by the moment of their arrival and a number.
+    network: BTreeMap<(u64, u64), SimMessage>,
+    sent: u64,
+    /// Replacements of the configuration that were sent: the epoch that they expect.
+    replaces: Vec<ClusterConfig>,
+    /// Of lives that have crashed or are cut off: nobody deposes them before.
+    terms: BTreeMap<String, u64>,
+    is_calm: bool,
+}
+
+impl SimWorld {
+    pub(super) fn new(seed: u64, bug: Option<SimBug>) -> SimWorld {
+        let mut random = Rng::with_seed(seed);
+        let count = random.usize(2..=4);
+        let nodes: Vec<SimNode> =
+            (0..count).map(|number| SimNode { life: Some(SimLife::new(number, 1)), lives: 1 }).collect();
+        let members = nodes.iter().filter_map(|node| node.life.as_ref().map(|life| life.member.clone()));
+        let config = Arc::new(ClusterConfig::form(members.collect(), random.u8(1..=2)));
+        SimWorld {
+            random,
+            bug,
+            now: 1,
+            nodes,
+            configs: vec![config],
+            history: vec![Vec::new(); KEYS],
+            values: 0,
+            report: SimReport::default(),
+            network: BTreeMap::new(),
+            sent: 0,
+            replaces: Vec::new(),
+            terms: BTreeMap::new(),
+            is_calm: false,
+        }
+    }
+
+    pub(super) fn run(&mut self) -> Result<SimReport, String> {
+        for _ in 0..STEPS {
+            self.step();
+        }
+        self.is_calm = true;
+        for node in &mut self.nodes {
+            node.life.iter_mut().for_each(|life| life.cut_until = 0);
+        }
+        for at in 0..REST {
+            self.step();
+            self.beat(at % self.nodes.len());
+            if at % 100 == 0 && self.differs().is_none() {
+                break;
+            }
+        }
+        self.report.epochs = self.config().epoch;
+        if let Some(why) = self.differs() {
+            return Err(why);
+        }
+        for (key, history) in self.history.iter_mut().enumerate() {
+            // A GET without an answer says nothing.
+            history.retain(|one| one.end.is_some() || !matches!(one.op, KeyOp::Get(_)));
+            if !is_linearizable(history) {
+                return Err(format!("the operations on k{key} are not linearizable: {history:?}"));
+            }
+        }
+        Ok(self.report)
+    }
+
+    fn config(&self) -> Arc<ClusterConfig> {
+        Arc::clone(self.configs.last().expect("there is always one"))
+    }
+
+    fn replace(&mut self, next: ClusterConfig) {
+        assert_eq!(next.check(), Ok(()));
+        self.configs.push(Arc::new(next));
+    }
+
+    fn step(&mut self) {
+        self.now += self.random.u64(1..4);
+        while self.network.first_key_value().is_some_and(|((at, _), _)| *at <= self.now) {
+            let message = self.network.pop_first().map(|(_, message)| message);
+            message.into_iter().for_each(|message| self.arrive(message));
+        }
+        let node = self.random.usize(..self.nodes.len());
+        match self.random.u32(..100) {
+            0..20 if !self.is_calm => self.request(node),
+            20..28 if !self.is_calm => self.read(node),
+            28..40 => self.reply(node),
+            40..55 => self.send(node),
+            55..65 => self.with(node, |life, bug| life.copy(bug)),
+            65..75 => self.beat(node),
+            75..80 => self.wish(node),
+            80..85 => self.execute(),
+            85..90 => self.depose(),
+            90..94 => {
+                let now = self.now;
+                self.with(node, |life, _| life.sender.tick(now));
+            }
+            94 if !self.is_calm => self.crash(node),
+            95..98 => self.restart(node),
+            98 if !self.is_calm => {
+                let until = self.now + self.random.u64(..3 * TERM);
+                self.with(node, |life, _| life.cut_until = until);
+            }
+            _ => {}
+        }
+    }
+
+    fn with(&mut self, node: usize, act: impl FnOnce(&mut SimLife, Option<SimBug>)) {
+        let bug = self.bug;
+        if let Some(life) = &mut self.nodes[node].life {
+            act(life, bug);
+            life.collect();
+        }
+    }
+
+    /// A beat reaches the coordinator: the member learns the configuration, or joins.
+    fn beat(&mut self, node: usize) {
+        let (config, now) = (self.config(), self.now);
+        let Some(life) = self.nodes[node].life.as_mut().filter(|life| life.cut_until <= now) else { return };
+        if config.has(&life.member.id) {
+            life.learn(&config, now + TERM);
+        } else if let Some(next) = config.join(&life.member) {
+            self.replace(next);
+        }
+    }
+
+    /// A member asks for what its sender wishes. The request may come late.
+    fn wish(&mut self, node: usize) {
+        let config = self.config();
+        let Some(life) = &mut self.nodes[node].life else { return };
+        let is_known = life.sender.roles().epoch() == config.epoch;
+        let Some(wish) = life.wishes.first().filter(|_| is_known) else { return };
+        match config.granted(wish, &life.member.id) {
+            Some(next) => self.replaces.push(next),
+            None => drop(life.wishes.remove(0)),
+        }
+    }
+
+    /// The coordinator executes one of the requests, if the configuration is still the one that it was made from.
+    fn execute(&mut self) {
+        if self.replaces.is_empty() {
+            return;
+        }
+        let at = self.random.usize(..self.replaces.len());
+        let next = self.replaces.swap_remove(at);
+        if next.epoch == self.config().epoch + 1 {
+            self.replace(next);
+        }
+    }
+
+    /// Some member without a term is deposed.
+    fn depose(&mut self) {
+        let config = self.config();
+        let Some(member) = self.random.choice(config.members.iter()) else { return };
+        let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
+        let alive = lives.clone().find(|life| life.member.id == member.id);
+        let until = alive.map_or_else(|| self.terms.get(&member.id.name).copied().unwrap_or(0), |life| life.until);
+        if self.now > until + 5
+            && let Some(next) = config.lose(&member.id)
+        {
+            self.replace(next);
+        }
+    }
+
+    fn crash(&mut self, node: usize) {
+        // Seldom enough that data stay.
+        if self.random.u32(..3) == 0
+            && let Some(life) = self.nodes[node].life.take()
+        {
+            self.report.crashes += 1;
+            self.terms.insert(life.member.id.name.clone(), life.until);
+        }
+    }
+
+    fn restart(&mut self, node: usize) {
+        // A beat of another life waits until the one before is deposed.
+        let name = format!("m{node}");
+        if self.nodes[node].life.is_none() && self.config().member(&name).is_none() {
+            self.nodes[node].lives += 1;
+            self.nodes[node].life = Some(SimLife::new(node, self.nodes[node].lives));
+        }
+    }
+
+    fn send(&mut self, node: usize) {
+        let now = self.now;
+        let Some(life) = &mut self.nodes[node].life else { return };
+        let members: Vec<_> = life.sender.members().cloned().collect();
+        let batches: Vec<_> = members.iter().filter_map(|to| life.sender.next_batch(to, now)).collect();
+        batches.into_iter().for_each(|batch| self.post(SimMessage::Batch(batch)));
+    }
+
+    fn post(&mut self, message: SimMessage) {
+        let chance = if self.is_calm { 99 } else { self.random.u32(..100) };
+        let head = match &message {
+            SimMessage::Batch(batch) => batch.head.clone(),
+            SimMessage::Ack(head, _) => head.clone(),
+        };
+        self.sent += 1;
+        let delay = if chance < 6 { self.random.u64(..2 * TERM) } else { self.random.u64(1..12) };
+        if chance < 10 {
+            // Lost, or late: the sender gives up. A late message still comes.
+            let failed = (self.now + self.random.u64(1..60), self.sent);
+            self.network.insert(failed, SimMessage::Ack(head, None));
+            self.sent += 1;
+        }
+        if !(6..10).contains(&chance) {
+            self.network.insert((self.now + delay, self.sent), message);
+        }
+    }
+
+    fn arrive(&mut self, message: SimMessage) {
+        let (bug, now, is_late) = (self.bug, self.now, self.random.u32(..20) == 0);
+        let lives = self.nodes.iter_mut().filter_map(|node| node.life.as_mut());
+        match message {
+            SimMessage::Batch(ReplicaBatch { head, bytes }) => {
+                let Some(life) = lives.into_iter().find(|life| life.member.id.name == head.to.name) else {
+                    return self.post(SimMessage::Ack(head, None));
+                };
+                let SimLife { receiver, sender, table, .. } = life;
+                let mut store = SimStore { sender, table, bug, is_late };
+                let ack = receiver.take(&head, &bytes, &mut store).ok();
+                self.post(SimMessage::Ack(head, ack));
+            }
+            SimMessage::Ack(head, ack) => {
+                if let Some(life) = lives.into_iter().find(|life| life.member.id == head.from) {
+                    life.sender.answered(&head, ack, now);
+                    life.collect();
+                }
+            }
+        }
+    }
+
+    /// The reason why members do not agree, if they do not.
+    fn differs(&self) -> Option<String> {
+        let config = self.config();
+        let life_of = |name: &String| {
+            let id = &config.member(name)?.id;
+            self.nodes.iter().filter_map(|node| node.life.as_ref()).find(|life| life.member.id == *id)
+        };
+        for share in config.shares.iter().filter(|share| share.primary.is_some()) {
+            let rows = |life: &SimLife| -> Vec<_> {
+                let mine = life.table.iter().filter(|(key, _)| share.slots().contains(&HashSlot::of_key(key).number()));
+                mine.map(|(key, (value, _))| (key.clone(), *value)).collect()
+            };
+            let Some(primary) = share.primary.as_ref().and_then(life_of) else {
+                return Some(format!("the primary of {} is gone, and still in the configuration", share.from));
+            };
+            let wanted = usize::from(config.replicas).min(self.nodes.len() - 1);
+            if share.backups.len() != wanted {
+                return Some(format!("{} has the backups {:?}, not {wanted}: {config:?}", share.from, share.backups));
+            }
+            for backup in &share.backups {
+                let Some(backup) = life_of(backup) else { return Some(format!("a backup of {} is gone", share.from)) };
+                if rows(backup) != rows(primary) {
+                    return Some(format!("{} has {:?}, its backup {:?}", share.from, rows(primary), rows(backup)));
+                }
+            }
+        }
+        None
+    }
+}
