@@ -208,6 +208,51 @@ fn rates_over_several_sizes_are_drawn() {
 }
 
 #[test]
+fn puts_alone_are_measured_beside_requests_with_clients_and_loads() {
+    let hosts = Hosts::one("kv-puts");
+    let bench = |arguments: &str| {
+        let mut longarm = hosts.longarm();
+        longarm.args(["kv", "bench", "--json", "--keys", "500", "--seconds", "0.05", "--depth", "1"]);
+        longarm.args(arguments.split(' ')).output().expect("longarm")
+    };
+    let measured = |arguments: &str| {
+        let output = bench(arguments);
+        assert!(output.status.success(), "{}", said(&output));
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (alone, by_rpc): (Vec<_>, Vec<_>) =
+            lines.into_iter().partition(|line| line["system"] == "longarm cluster alone");
+        (by_rpc, alone, said(&output))
+    };
+    let (by_rpc, mut alone, text) =
+        measured("--system kv --put rpc,one-sided --reads 0,50 --clients 1,2 --server-load 0,1");
+    assert_eq!((by_rpc.len(), alone.len()), (2 * 2 * 2, 2 * 2 * 2), "{text}");
+    assert!(by_rpc.iter().all(|line| line["puts_alone"] == 0), "{text}");
+    // PUTs by RPC need a server that runs.
+    let (by_rpc, stopped, text) = measured("--system kv --put rpc,one-sided --reads 50 --server-load stopped");
+    assert!(by_rpc.is_empty() && text.contains("it asks the server, which is stopped"), "{text}");
+    assert!(stopped.len() == 1 && stopped[0]["server_load"] == "stopped", "{text}");
+    alone.extend(stopped);
+    for line in alone {
+        let (ops, puts) = (line["ops"].as_u64().unwrap(), line["puts_alone"].as_u64().unwrap());
+        // Those that meet another client's lock for long go by request.
+        assert!(puts > 0 && puts <= ops && (line["workload"] != "0" || puts > ops / 2), "{line}");
+        assert!(line["missing"] == 0 && line["ops_per_second"].as_f64() > Some(0.0), "{line}");
+    }
+    for (arguments, reason) in [
+        ("--system kv-rpc --put one-sided", "not for longarm rpc"),
+        ("--system kv-tree --put rpc,one-sided", "not for longarm tree"),
+        ("--put two-sided", "rpc or one-sided"),
+        ("--reads 101", "101"),
+        ("--reads 50 --workload a", "cannot be used with"),
+        ("--server-load busy", "give `stopped`, or a number"),
+    ] {
+        let output = bench(arguments);
+        assert!(!output.status.success() && said(&output).contains(reason), "{arguments}: {}", said(&output));
+    }
+}
+
+#[test]
 fn workloads_are_measured_and_peers_that_are_missing_are_named() {
     let hosts = Hosts::one("kv-bench");
     let bench = |arguments: &str| {

@@ -4,6 +4,7 @@
 //!  plan: commands ─► results: rounds, all commands in turn ─► page: docs/kv-results.md
 //! ```
 
+mod axes;
 mod counted;
 mod options;
 mod page;
@@ -25,7 +26,7 @@ pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
     let mut results = KvResults::default();
     for round in 1..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
-        for command in plan::commands(&options) {
+        for command in plan::commands(&options).into_iter().chain(axes::commands(&options)) {
             results.add(&command, &program);
         }
     }
@@ -33,16 +34,19 @@ pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
     println!("{text}");
     let Some(file) = &options.page else { return Ok(()) };
     std::fs::write(root().join(file), text).map_err(|e| format!("{}: {e}", file.display()))?;
-    draw(&program)
+    draw(&program, options.seconds)
 }
 
 /// Draws the plots that the page shows.
-fn draw(program: &std::path::Path) -> Result<(), String> {
+fn draw(program: &std::path::Path, seconds: f64) -> Result<(), String> {
     let text = |path: std::path::PathBuf| path.display().to_string();
     let (occupancy, cache) = ("docs/kv-reads-occupancy.svg", "docs/kv-reads-cache.svg");
     let plots = [("--plot-occupancy", occupancy), ("--plot-cache", cache)]
         .map(|(flag, file)| [flag.into(), text(root().join(file))]);
     let arguments: Vec<String> =
         ["kv".into(), "layouts".into()].into_iter().chain(plots.into_iter().flatten()).collect();
-    run(&text(program.to_owned()), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    let program = text(program.to_owned());
+    run(&program, &arguments.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let puts = axes::plot(&text(root().join(axes::PUTS_PLOT)), seconds);
+    run(&program, &puts.split(' ').collect::<Vec<_>>())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::axes;
 use super::counted;
 use super::options::KvCompareOptions;
 use super::plan::{KEYS, WAY_TOPICS};
@@ -19,7 +20,7 @@ const OURS: &str = "longarm cluster";
 const UNIX_PEERS: [&str; 3] = ["redis unix", "valkey unix", "memcached unix"];
 
 /// Names of the ways in results, and their papers.
-const WAYS: [(&str, &str); 6] = [
+pub(super) const WAYS: [(&str, &str); 6] = [
     (OURS, "DrTM-KV"),
     ("longarm hopscotch", "FaRM-KV"),
     ("longarm cuckoo", "Pilaf"),
@@ -66,6 +67,7 @@ pub(super) fn page(results: &KvResults, options: &KvCompareOptions) -> String {
     text += &counted::section(results);
     text += &scans(results);
     text += &ways(results);
+    text += &axes::sections(results);
     text += "\nK2 also asks for GETs over the wire from a stopped server. Longarm's device has no processor of its own: over packets the\n\
              owner's process answers READs, so a process that is stopped answers nothing. On one host it hinders nobody.\n\
              K5 is a property of the layouts: the tables of READs have it. Of K7, the scans have Cell.\n";

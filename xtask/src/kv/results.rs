@@ -54,6 +54,8 @@ impl KvResults {
         let word =
             |name: &str, other: &str| line[name].as_str().or(line[other].as_str()).unwrap_or_default().to_owned();
         let depth = line["depth"].as_u64().or(line["percent"].as_u64()).unwrap_or_default();
+        let clients = line["clients"].as_u64().unwrap_or(1);
+        let topic = KvResults::topic(topic, clients, line["server_load"].as_str().unwrap_or("0"));
         // `longarm perf` has the median in an object, `longarm kv bench` in the line.
         let fields = [
             ("p50_ns", line["p50_ns"].as_f64().or(line["latency"]["p50_ns"].as_f64())),
@@ -64,8 +66,16 @@ impl KvResults {
             ("published", line["published"].as_f64()),
         ];
         for (field, value) in fields {
-            let name = (topic.to_owned(), word("system", "layout"), word("workload", "over"), depth, field.to_owned());
+            let name = (topic.clone(), word("system", "layout"), word("workload", "over"), depth, field.to_owned());
             self.figures.entry(name).or_default().extend(value);
+        }
+    }
+
+    /// The name of a topic with so many clients and that load of the server.
+    pub(super) fn topic(topic: &str, clients: u64, load: &str) -> String {
+        match (clients, load) {
+            (1, "0") => topic.to_owned(),
+            _ => format!("{topic}, {clients} clients, load {load}"),
         }
     }
 

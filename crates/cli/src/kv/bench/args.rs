@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use longarm_kv::{GetWay, KvLayout};
+use longarm_kv::{GetWay, KvLayout, PutWay};
 
+use super::load::ServerLoad;
 use super::workload::{KeyChoice, Workload};
 use crate::error::Error;
 use crate::sizes::{bytes, seconds};
@@ -23,6 +24,14 @@ pub(crate) struct KvBenchArgs {
     /// insertions: trees, redis and valkey have them), f (read, modify, write); several without commas
     #[arg(long, value_name = "LETTERS", default_value = "abcdf")]
     workload: String,
+    /// Reads and updates in place of YCSB's workloads: the percentage of reads; several with commas
+    #[arg(long, value_name = "PERCENTAGES", value_delimiter = ',', conflicts_with = "workload",
+          value_parser = clap::value_parser!(u8).range(0..=100))]
+    reads: Vec<u8>,
+    /// Ways to PUT: rpc, or one-sided (the client alone: lock, WRITEs, unlock), which goes with GETs by READs in hashed tables; both with
+    /// a comma
+    #[arg(long, value_name = "WAYS", default_value = "rpc", value_delimiter = ',', value_parser = put_way)]
+    put: Vec<PutWay>,
     /// The choice of keys: zipfian (0.99) or uniform
     #[arg(long, value_name = "CHOICE", default_value = "zipfian")]
     keys_by: KeyChoice,
@@ -38,16 +47,21 @@ pub(crate) struct KvBenchArgs {
     /// Operations that a client has under way at a time; several with commas
     #[arg(long, value_name = "NUMBERS", default_value = "1,16")]
     depth: String,
-    /// Client threads, each with a connection
-    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(super) clients: u16,
+    /// Client threads, each with a connection; several numbers with commas
+    #[arg(long, value_name = "NUMBERS", default_value = "1", value_delimiter = ',',
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    clients: Vec<u16>,
+    /// The state of the server's core: a number of programs that compute on it too, or `stopped` (the server's process is stopped
+    /// during the measurement); several with commas
+    #[arg(long, value_name = "LOADS", default_value = "0", value_delimiter = ',')]
+    server_load: Vec<ServerLoad>,
     /// Keys whose places each client remembers
     #[arg(long, default_value = "1000000")]
     pub(super) locations: usize,
     /// Time of each measurement
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub(super) seconds: Duration,
-    /// Write operations per second as a plot: over the sizes if there are several, otherwise over the depths
+    /// Write operations per second as a plot: over the sizes, the clients, the shares of reads or the depths, whichever are several
     #[arg(long, value_name = "FILE.svg")]
     pub(super) plot: Option<PathBuf>,
     /// Keep the data on disk: always, everysec or no, for each system alike (Redis: appendfsync). Not for memcached
@@ -67,6 +81,7 @@ pub(super) enum KvSystem {
     /// This store.
     Longarm {
         get: GetWay,
+        put: PutWay,
         layout: KvLayout,
     },
     /// A program that speaks Redis' protocol.
@@ -81,7 +96,7 @@ pub(super) enum KvSystem {
 
 impl KvSystem {
     fn parse(name: &str) -> Option<KvSystem> {
-        let ours = |get, layout| Some(KvSystem::Longarm { get, layout });
+        let ours = |get, layout| Some(KvSystem::Longarm { get, put: PutWay::Rpc, layout });
         match name {
             "kv" | "kv-cluster" => ours(GetWay::OneSided, KvLayout::Cluster),
             "kv-hopscotch" => ours(GetWay::OneSided, KvLayout::Hopscotch),
@@ -112,6 +127,28 @@ impl KvSystem {
         }
     }
 
+    /// The system with that way to PUT. One of others has its own.
+    fn with_put(&self, way: PutWay) -> Result<KvSystem, Error> {
+        match self {
+            KvSystem::Longarm { get, layout, .. } => {
+                let (get, layout) = (*get, *layout);
+                let is_hashed = matches!(layout, KvLayout::Cluster | KvLayout::Hopscotch | KvLayout::Cuckoo);
+                if way == PutWay::OneSided && (get != GetWay::OneSided || !is_hashed) {
+                    let why = "its clients do not GET by READs that find changes of other clients in a hashed table";
+                    return Err(Error::Usage(format!("--put one-sided: not for {self}: {why}")));
+                }
+                Ok(KvSystem::Longarm { get, put: way, layout })
+            }
+            other => Ok(other.clone()),
+        }
+    }
+
+    /// True if its clients can do without the server's program.
+    pub(super) fn does_without_server(&self, workload: Workload) -> bool {
+        let alone = |get, put| get == GetWay::OneSided && (put == PutWay::OneSided || workload.reads() == 1.0);
+        matches!(self, KvSystem::Longarm { get, put, .. } if alone(*get, *put)) && !workload.inserts()
+    }
+
     /// True for systems of others, which may be missing.
     pub(super) fn is_peer(&self) -> bool {
         !matches!(self, KvSystem::Longarm { .. })
@@ -122,8 +159,9 @@ impl fmt::Display for KvSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let socket = |tcp: &bool| if *tcp { " tcp" } else { " unix" };
         match self {
-            KvSystem::Longarm { get: GetWay::OneSided, layout } => write!(f, "longarm {layout}"),
-            KvSystem::Longarm { get, layout: KvLayout::Tree } => write!(f, "longarm tree {}", get.name()),
+            KvSystem::Longarm { put: PutWay::OneSided, layout, .. } => write!(f, "longarm {layout} alone"),
+            KvSystem::Longarm { get: GetWay::OneSided, layout, .. } => write!(f, "longarm {layout}"),
+            KvSystem::Longarm { get, layout: KvLayout::Tree, .. } => write!(f, "longarm tree {}", get.name()),
             KvSystem::Longarm { get, .. } => write!(f, "longarm {}", get.name()),
             KvSystem::Resp { program, tcp } => write!(f, "{}{}", program.trim_end_matches("-server"), socket(tcp)),
             KvSystem::Memcached { tcp } => write!(f, "memcached{}", socket(tcp)),
@@ -137,6 +175,8 @@ pub(super) struct KvCase {
     pub(super) system: KvSystem,
     pub(super) workload: Workload,
     pub(super) depth: usize,
+    pub(super) clients: u16,
+    pub(super) load: ServerLoad,
     pub(super) keys_by: KeyChoice,
 }
 
@@ -156,7 +196,16 @@ impl KvBenchArgs {
         let parse = |name: &str| {
             KvSystem::parse(name).ok_or_else(|| Error::Usage(format!("--system {name}: `--help` lists the systems")))
         };
-        let systems: Vec<KvSystem> = self.system.split(',').map(parse).collect::<Result<_, _>>()?;
+        let mut systems: Vec<KvSystem> = Vec::new();
+        for system in self.system.split(',').map(parse) {
+            let system = system?;
+            for way in &self.put {
+                let system = system.with_put(*way)?;
+                if !systems.contains(&system) {
+                    systems.push(system);
+                }
+            }
+        }
         match systems.iter().find(|system| self.has_scans() && !system.has_order()) {
             Some(system) => Err(Error::Usage(format!(
                 "--workload e: it scans ranges of keys, and {system} has no order; trees, redis and valkey have one"
@@ -171,6 +220,9 @@ impl KvBenchArgs {
     }
 
     fn workloads(&self) -> Result<Vec<Workload>, Error> {
+        if !self.reads.is_empty() {
+            return Ok(self.reads.iter().copied().map(Workload::Reads).collect());
+        }
         self.workload
             .chars()
             .filter(|letter| *letter != ',')
@@ -188,12 +240,27 @@ impl KvBenchArgs {
     /// The measurements of a system.
     pub(super) fn cases(&self, system: &KvSystem) -> Vec<KvCase> {
         let (workloads, depths) = (self.workloads().unwrap_or_default(), self.depths().unwrap_or_default());
-        let case = |workload: Workload, depth: usize| KvCase {
-            system: system.clone(),
-            workload,
-            depth,
-            keys_by: self.keys_by,
-        };
-        workloads.iter().flat_map(|workload| depths.iter().map(move |depth| case(*workload, *depth))).collect()
+        let mut cases = Vec::new();
+        for &workload in &workloads {
+            for &load in &self.server_load {
+                for &clients in &self.clients {
+                    let case = |depth: &usize| KvCase {
+                        system: system.clone(),
+                        workload,
+                        depth: *depth,
+                        clients,
+                        load,
+                        keys_by: self.keys_by,
+                    };
+                    cases.extend(depths.iter().map(case));
+                }
+            }
+        }
+        cases
     }
+}
+
+fn put_way(name: &str) -> Result<PutWay, String> {
+    let way = PutWay::ALL.into_iter().find(|way| way.name() == name);
+    way.ok_or_else(|| format!("{name}: PUTs go by rpc or one-sided"))
 }

@@ -19,4 +19,8 @@ pub(super) trait BatchClient {
     fn reads(&self) -> Option<u64> {
         None
     }
+    /// PUTs up to now that the client did alone, if it does so.
+    fn puts_alone(&self) -> Option<u64> {
+        None
+    }
 }

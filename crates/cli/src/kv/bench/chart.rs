@@ -1,31 +1,64 @@
-//! The results as a plot: one line for each system, workload and depth.
+//! The results as a plot: one line for each system, workload, load and depth.
 
 use std::path::Path;
 
 use super::figures::KvLine;
+use super::workload::Workload;
 use crate::error::Error;
 use crate::report::{Plot, PlotLine, count_per_second, plot, size};
 
-/// Writes the plot: operations per second over the length of the values, or over the depth.
+/// Writes the plot: operations per second over the length of the values, the clients, the share of reads, or the depth.
 pub(super) fn write(file: &Path, lines: &[KvLine]) -> Result<(), Error> {
     let svg = chart(lines).map_err(Error::Peer)?;
     std::fs::write(file, svg).map_err(|error| Error::File(file.display().to_string(), error))
 }
 
+/// A figure over which rates can be drawn: its name, its value in a line, and how to write it.
+struct KvAxis {
+    name: &'static str,
+    of: fn(&KvLine) -> f64,
+    show: fn(f64) -> String,
+}
+
+/// The first one that differs is drawn along; the others stand in the names of lines.
+const AXES: [KvAxis; 4] = [
+    KvAxis { name: "length of values", of: |line| line.size_bytes as f64, show: |bytes| size(bytes as u64) },
+    KvAxis { name: "number of clients", of: |line| f64::from(line.clients), show: |clients| format!("{clients}") },
+    KvAxis {
+        name: "percentage of reads",
+        of: |line| line.workload.reads() * 100.0,
+        show: |reads| format!("{reads:.0}"),
+    },
+    KvAxis { name: "depth", of: |line| line.depth as f64, show: |depth| format!("{depth}") },
+];
+
 fn chart(lines: &[KvLine]) -> Result<String, String> {
-    let differ = |field: fn(&KvLine) -> u64| lines.iter().any(|line| field(line) != field(&lines[0]));
-    let over_sizes = differ(|line| line.size_bytes);
-    let (tell_workload, tell_depth) =
-        (differ(|line| line.workload.letter() as u64), over_sizes && differ(|line| line.depth as u64));
+    let differs = |axis: &KvAxis| lines.iter().any(|line| (axis.of)(line) != (axis.of)(&lines[0]));
+    let is_mix = lines.iter().all(|line| matches!(line.workload, Workload::Reads(_)));
+    let is_axis = |axis: &&KvAxis| differs(axis) && (is_mix || axis.name != "percentage of reads");
+    let along = AXES.iter().find(is_axis).unwrap_or(&AXES[3]);
+    let is_told = |axis: &str| axis != along.name && AXES.iter().any(|other| other.name == axis && differs(other));
+    let tell_workload = along.name != AXES[2].name && lines.iter().any(|line| line.workload != lines[0].workload);
+    let tell_load = lines.iter().any(|line| line.server_load != lines[0].server_load);
     let name = |line: &KvLine| {
-        let workload = if tell_workload { format!(", {}", line.workload.letter()) } else { String::new() };
-        let depth = if tell_depth { format!(", depth {}", line.depth) } else { String::new() };
-        format!("{}{workload}{depth}", line.system)
+        let mut name = line.system.clone();
+        if tell_workload {
+            name += &format!(", {}", line.workload);
+        }
+        if is_told("number of clients") {
+            name += &format!(", {} clients", line.clients);
+        }
+        if is_told("depth") {
+            name += &format!(", depth {}", line.depth);
+        }
+        if tell_load {
+            name += &format!(", load {}", line.server_load);
+        }
+        name
     };
     let mut drawn: Vec<PlotLine> = Vec::new();
     for line in lines {
-        let along = if over_sizes { line.size_bytes as f64 } else { line.depth as f64 };
-        let (name, point) = (name(line), (along, line.ops_per_second));
+        let (name, point) = (name(line), ((along.of)(line), line.ops_per_second));
         match drawn.iter_mut().find(|other| other.name == name) {
             Some(other) => other.points.push(point),
             None => {
@@ -35,16 +68,17 @@ fn chart(lines: &[KvLine]) -> Result<String, String> {
         }
     }
     plot(&Plot {
-        title: format!("Operations per second, over the {}", if over_sizes { "length of values" } else { "depth" }),
+        title: format!("Operations per second, over the {}", along.name),
         lines: drawn,
-        across: if over_sizes { |bytes| size(bytes as u64) } else { |depth| format!("{depth}") },
+        across: along.show,
         up: count_per_second,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::workload::{KeyChoice, Workload};
+    use super::super::load::ServerLoad;
+    use super::super::workload::KeyChoice;
     use super::*;
 
     fn line(system: &str, workload: char, size_bytes: u64, depth: usize) -> KvLine {
@@ -55,6 +89,7 @@ mod tests {
             keys: 10,
             size_bytes,
             clients: 1,
+            server_load: ServerLoad::Spinning(0),
             depth,
             ops: 1,
             missing: 0,
@@ -63,6 +98,7 @@ mod tests {
             p99_ns: 1,
             p999_ns: 1,
             reads_per_op: None,
+            puts_alone: None,
             server_cpu: 0.0,
         }
     }
@@ -75,6 +111,17 @@ mod tests {
         let over_sizes = chart(&sizes).unwrap();
         for text in ["over the length of values", "redis unix, B, depth 1", "redis unix, C, depth 8", "4 KiB"] {
             assert!(over_sizes.contains(text), "{text} is missing in {over_sizes}");
+        }
+        let few = KvLine { workload: Workload::Reads(0), ..line("longarm cluster alone", 'a', 64, 1) };
+        let stopped = KvLine { workload: Workload::Reads(50), server_load: ServerLoad::Stopped, ..few.clone() };
+        let over_reads = chart(&[few.clone(), stopped]).unwrap();
+        for text in ["over the percentage of reads", "alone, load 0", "alone, load stopped"] {
+            assert!(over_reads.contains(text), "{text} is missing in {over_reads}");
+        }
+        let many = KvLine { clients: 8, depth: 4, ..few.clone() };
+        let over_clients = chart(&[few, many]).unwrap();
+        for text in ["over the number of clients", "alone, depth 4"] {
+            assert!(over_clients.contains(text), "{text} is missing in {over_clients}");
         }
         assert!(chart(&[]).unwrap().starts_with("<svg"));
     }

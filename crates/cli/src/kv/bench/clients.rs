@@ -17,8 +17,8 @@ pub(super) fn connect(
 ) -> Result<Box<dyn BatchClient>, Error> {
     let (locations, is_ordered) = (args.locations, args.has_scans());
     Ok(match server.system() {
-        KvSystem::Longarm { get, .. } => {
-            let options = KvOptions { get: *get, locations, outstanding: depth, ..KvOptions::default() };
+        KvSystem::Longarm { get, put, .. } => {
+            let options = KvOptions { get: *get, put: *put, locations, outstanding: depth, ..KvOptions::default() };
             Box::new(KvClient { table: KvTable::open(server.address(), "default", options)?, value: Vec::new() })
         }
         KvSystem::Resp { tcp, .. } => Box::new(SocketClient::<Resp>::connect(server.address(), *tcp, is_ordered)?),
@@ -58,5 +58,9 @@ impl BatchClient for KvClient {
 
     fn reads(&self) -> Option<u64> {
         Some(self.table.stats().reads)
+    }
+
+    fn puts_alone(&self) -> Option<u64> {
+        Some(self.table.stats().one_sided_puts)
     }
 }

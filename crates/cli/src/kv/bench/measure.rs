@@ -1,6 +1,7 @@
 //! One measurement: threads of clients, batches of operations.
 
 use std::io::IsTerminal;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ struct WorkTally {
     ops: u64,
     missing: u64,
     reads: Option<u64>,
+    puts_alone: Option<u64>,
     elapsed: Duration,
     times: Histogram<u64>,
 }
@@ -42,38 +44,46 @@ struct WorkTally {
 /// Runs one case.
 pub(super) fn run(server: &MeasuredServer, case: &KvCase, args: &KvBenchArgs) -> Result<KvLine, Error> {
     let (zipf, keys, done) = (Zipf::new(args.keys), AtomicU64::new(args.keys), AtomicU64::new(0));
-    let cpu = server.cpu_seconds();
-    let began = Instant::now();
+    let (connected, hindered) =
+        (Barrier::new(usize::from(case.clients) + 1), Barrier::new(usize::from(case.clients) + 1));
+    let mut busy = 0.0;
     let tallies: Result<Vec<WorkTally>, Error> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..args.clients)
+        let threads: Vec<_> = (0..case.clients)
             .map(|number| {
-                let (zipf, keys, done) = (&zipf, &keys, &done);
+                let (zipf, keys, done, connected, hindered) = (&zipf, &keys, &done, &connected, &hindered);
                 scope.spawn(move || {
                     // The first core is the first client's, the second the server's.
                     pin_to_core(if number == 0 { 0 } else { usize::from(number) + 1 });
                     let choice = OpChoice::new(case.workload, case.keys_by, zipf, keys, u64::from(number) + 1);
-                    drive(server, case, args, choice, done)
+                    let client = connect(server, case.depth, args);
+                    connected.wait();
+                    hindered.wait();
+                    drive(client?, case, args, choice, done)
                 })
             })
             .collect();
+        connected.wait();
+        let hindrance = server.hinder(case.load);
+        let (cpu, began) = (server.cpu_seconds(), Instant::now());
+        hindered.wait();
         show_progress(case, args, &done, || threads.iter().all(thread::ScopedJoinHandle::is_finished));
+        busy = (server.cpu_seconds() - cpu) / began.elapsed().as_secs_f64();
+        hindrance?;
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(Error::Peer("a client panicked".into()))))
             .collect()
     });
-    let busy = (server.cpu_seconds() - cpu) / began.elapsed().as_secs_f64();
     Ok(sum(tallies?, case, args, busy))
 }
 
 fn drive(
-    server: &MeasuredServer,
+    mut client: Box<dyn BatchClient>,
     case: &KvCase,
     args: &KvBenchArgs,
     mut choice: OpChoice<'_>,
     done: &AtomicU64,
 ) -> Result<WorkTally, Error> {
-    let mut client = connect(server, case.depth, args)?;
     let value = vec![8; args.size as usize];
     let mut batch = OpBatch::default();
     let warm = Instant::now();
@@ -83,7 +93,7 @@ fn drive(
     }
     // Three significant digits up to a minute are valid bounds, so the constructor cannot fail.
     let mut times = Histogram::new_with_max(60_000_000_000, 3).expect("valid bounds of a histogram");
-    let (began, reads, mut ops, mut missing) = (Instant::now(), client.reads(), 0, 0);
+    let (began, reads, puts, mut ops, mut missing) = (Instant::now(), client.reads(), client.puts_alone(), 0, 0);
     let mut now = began;
     while now - began < args.seconds {
         batch.fill(&mut choice, case.depth);
@@ -95,7 +105,8 @@ fn drive(
         done.fetch_add(case.depth as u64, Ordering::Relaxed);
     }
     let reads = client.reads().zip(reads).map(|(after, before)| after - before);
-    Ok(WorkTally { ops, missing, reads, elapsed: now - began, times })
+    let puts_alone = client.puts_alone().zip(puts).map(|(after, before)| after - before);
+    Ok(WorkTally { ops, missing, reads, puts_alone, elapsed: now - began, times })
 }
 
 /// Operations that are under way together.
@@ -155,11 +166,7 @@ fn show_progress(case: &KvCase, args: &KvBenchArgs, done: &AtomicU64, is_over: i
             told = Instant::now();
             let (ops, all) = (done.load(Ordering::Relaxed), args.seconds + args.seconds / WARM_UP);
             let (seconds, all) = (began.elapsed().as_secs_f64(), all.as_secs_f64());
-            eprint!(
-                "\r{}, YCSB-{}: {ops} operations, {seconds:.1} of {all:.1} s ",
-                case.system,
-                case.workload.letter()
-            );
+            eprint!("\r{}, {}: {ops} operations, {seconds:.1} of {all:.1} s ", case.system, case.workload);
         }
     }
     if watched {
@@ -169,12 +176,13 @@ fn show_progress(case: &KvCase, args: &KvBenchArgs, done: &AtomicU64, is_over: i
 
 fn sum(tallies: Vec<WorkTally>, case: &KvCase, args: &KvBenchArgs, server_cpu: f64) -> KvLine {
     let mut times = Histogram::<u64>::new_with_max(60_000_000_000, 3).expect("valid bounds of a histogram");
-    let (mut ops, mut missing, mut reads, mut rate) = (0, 0, None, 0.0);
+    let (mut ops, mut missing, mut reads, mut puts_alone, mut rate) = (0, 0, None, None, 0.0);
     for tally in &tallies {
         ops += tally.ops;
         missing += tally.missing;
         rate += tally.ops as f64 / tally.elapsed.as_secs_f64().max(1e-9);
         reads = tally.reads.map(|more| more + reads.unwrap_or(0));
+        puts_alone = tally.puts_alone.map(|more| more + puts_alone.unwrap_or(0));
         // Both have the same bounds.
         let _ = times.add(&tally.times);
     }
@@ -184,7 +192,8 @@ fn sum(tallies: Vec<WorkTally>, case: &KvCase, args: &KvBenchArgs, server_cpu: f
         keys_by: case.keys_by,
         keys: args.keys,
         size_bytes: args.size,
-        clients: args.clients,
+        clients: case.clients,
+        server_load: case.load,
         depth: case.depth,
         ops,
         missing,
@@ -193,6 +202,7 @@ fn sum(tallies: Vec<WorkTally>, case: &KvCase, args: &KvBenchArgs, server_cpu: f
         p99_ns: times.value_at_quantile(0.99),
         p999_ns: times.value_at_quantile(0.999),
         reads_per_op: reads.map(|reads| reads as f64 / ops.max(1) as f64),
+        puts_alone,
         server_cpu,
     }
 }

@@ -12,6 +12,7 @@ mod batch;
 mod chart;
 mod clients;
 mod figures;
+mod load;
 mod measure;
 mod scans;
 mod servers;
@@ -22,6 +23,7 @@ pub(super) use args::KvBenchArgs;
 pub(super) use workload::{Random, Zipf};
 
 use figures::KvLine;
+use load::ServerLoad;
 use servers::MeasuredServer;
 
 use crate::error::Error;
@@ -45,7 +47,19 @@ pub(super) fn run(args: &KvBenchArgs) -> Result<(), Error> {
         };
         measure::load(&server, args)?;
         for case in args.cases(system) {
-            let line = measure::run(&server, &case, args)?;
+            if case.load == ServerLoad::Stopped && !system.does_without_server(case.workload) {
+                eprintln!("{system}, {}: not measured: it asks the server, which is stopped", case.workload);
+                continue;
+            }
+            let line = match measure::run(&server, &case, args) {
+                Ok(line) => line,
+                // A client may have had to ask for the server: it met the lock of another one for long.
+                Err(error) if case.load == ServerLoad::Stopped => {
+                    eprintln!("{system}, {}: not measured while the server is stopped: {error}", case.workload);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if args.json {
                 let text = serde_json::to_string(&line).map_err(|error| Error::Usage(error.to_string()))?;
                 println!("{text}");

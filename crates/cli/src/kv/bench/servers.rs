@@ -7,7 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use longarm_kv::PutWay;
+
 use super::args::{KvBenchArgs, KvSystem};
+use super::load::{HinderedServer, ServerLoad};
 use crate::baseline::{core_number, pins, unpin};
 use crate::error::Error;
 
@@ -30,10 +33,11 @@ impl MeasuredServer {
         let directory = tempfile::tempdir()?;
         unpin();
         let (mut command, address) = match system {
-            KvSystem::Longarm { layout, .. } => {
+            KvSystem::Longarm { layout, put, .. } => {
                 let mut command = Command::new(std::env::current_exe()?);
                 let memory = (args.keys * (args.size + 400) * 2).max(64 << 20);
-                let table = format!("default,layout={layout},max-memory={memory},keys={}", args.keys);
+                let writable = if *put == PutWay::OneSided { ",writable" } else { "" };
+                let table = format!("default,layout={layout},max-memory={memory},keys={}{writable}", args.keys);
                 command.args(["kv", "serve", "127.0.0.1:0", "--table", &table]).stdout(Stdio::piped());
                 if let Some(rule) = &args.fsync {
                     command.args(["--fsync", rule, "--data"]).arg(directory.path().join("data"));
@@ -87,6 +91,11 @@ impl MeasuredServer {
 
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Hinders the server until the value is dropped.
+    pub(super) fn hinder(&self, load: ServerLoad) -> Result<HinderedServer, Error> {
+        HinderedServer::start(load, &self.child)
     }
 
     /// Processor time of the process up to now, in seconds.

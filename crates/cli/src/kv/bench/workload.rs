@@ -1,5 +1,6 @@
 //! YCSB's core workloads: operations, and the keys that they choose.
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,9 +32,9 @@ impl FromStr for KeyChoice {
     }
 }
 
-/// A core workload.
+/// A core workload, or one of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(into = "String", try_from = "String")]
 pub(super) enum Workload {
     A,
     B,
@@ -41,6 +42,8 @@ pub(super) enum Workload {
     D,
     E,
     F,
+    /// So many percent reads; the rest are updates.
+    Reads(u8),
 }
 
 impl Workload {
@@ -56,23 +59,50 @@ impl Workload {
         }
     }
 
-    pub(super) fn letter(self) -> char {
-        match self {
-            Workload::A => 'A',
-            Workload::B => 'B',
-            Workload::C => 'C',
-            Workload::D => 'D',
-            Workload::E => 'E',
-            Workload::F => 'F',
-        }
+    /// True if it makes new keys.
+    pub(super) fn inserts(self) -> bool {
+        matches!(self, Workload::D | Workload::E)
     }
 
     /// The part of operations that only read.
-    fn reads(self) -> f64 {
+    pub(super) fn reads(self) -> f64 {
         match self {
             Workload::A | Workload::F => 0.5,
             Workload::B | Workload::D | Workload::E => 0.95,
             Workload::C => 1.0,
+            Workload::Reads(percent) => f64::from(percent) / 100.0,
+        }
+    }
+}
+
+/// As in the output: a capital letter, or the share of reads.
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Workload::Reads(percent) => write!(f, "{percent} % reads"),
+            letter => write!(f, "{letter:?}"),
+        }
+    }
+}
+
+/// As in JSON: a small letter, or a number.
+impl From<Workload> for String {
+    fn from(workload: Workload) -> String {
+        match workload {
+            Workload::Reads(percent) => percent.to_string(),
+            letter => letter.to_string().to_lowercase(),
+        }
+    }
+}
+
+impl TryFrom<String> for Workload {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Workload, String> {
+        match (text.parse(), &text.chars().collect::<Vec<_>>()[..]) {
+            (Ok(percent @ 0..=100), _) => Ok(Workload::Reads(percent)),
+            (_, [letter]) => Workload::parse(*letter),
+            _ => Err(format!("{text} is no workload")),
         }
     }
 }
@@ -248,5 +278,19 @@ mod tests {
         assert!((400..600).contains(&inserts), "{inserts}");
         assert_eq!(&key_of(1234), b"user0000000000001234");
         assert!(Workload::parse('g').is_err() && Workload::parse('A') == Ok(Workload::A));
+    }
+
+    #[test]
+    fn a_share_of_reads_is_a_workload() {
+        let (zipf, keys) = (Zipf::new(100), AtomicU64::new(100));
+        for percent in [0, 30, 100] {
+            let mut choice = OpChoice::new(Workload::Reads(percent), KeyChoice::Uniform, &zipf, &keys, 5);
+            let reads = (0..10_000).filter(|_| matches!(choice.next(), WorkOp::Read(_))).count();
+            assert!(reads.abs_diff(usize::from(percent) * 100) < 300, "{percent}: {reads}");
+        }
+        for workload in [Workload::A, Workload::F, Workload::Reads(0), Workload::Reads(95)] {
+            assert_eq!(Workload::try_from(String::from(workload)), Ok(workload));
+        }
+        assert!(Workload::try_from("101".to_owned()).is_err() && Workload::try_from(String::new()).is_err());
     }
 }
