@@ -69,6 +69,13 @@ pub enum KvError {
     NotAttached(Duration, String),
 }
 
+impl KvError {
+    /// The server has written something that is no value.
+    pub(crate) fn broken_table() -> KvError {
+        KvError::Invalid("the table has a value without an envelope".into())
+    }
+}
+
 /// A refusal of the form `MOVED slot address epoch`.
 fn moved(words: &str) -> Option<KvError> {
     let mut parts = words.strip_prefix(MOVED)?.split(' ');

@@ -73,7 +73,7 @@ async fn every_operation(table: &AsyncKvTable) {
 fn every_operation_is_a_future_on_any_runtime() {
     with_hub("every_operation_is_a_future_on_any_runtime", || {
         let _server = KvProcess::server();
-        for way in GetWay::ALL.into_iter().filter(|way| [GetWay::OneSided, GetWay::Rpc].contains(way)) {
+        for way in GetWay::ALL {
             for layout in KvLayout::ALL {
                 drop(open(layout.name(), options(way)));
                 // An executor without threads, timers or a reactor.
@@ -86,6 +86,8 @@ fn every_operation_is_a_future_on_any_runtime() {
                     let stats = table.stats();
                     let is_right = match way {
                         GetWay::Rpc => (stats.one_sided_gets, stats.reads, stats.attached) == (0, 0, 0),
+                        GetWay::Device => stats.device_gets > 1500 && (stats.reads, stats.attached) == (0, 1),
+                        GetWay::Choose => stats.one_sided_gets + stats.rpc_gets > 1500 && stats.attached == 1,
                         _ => stats.one_sided_gets > 1500 && stats.reads > 1500 && stats.attached == 1,
                     };
                     assert!(is_right, "{stats:?}");
@@ -208,6 +210,15 @@ fn a_table_with_a_secret_opens_for_those_who_have_it_until_they_are_revoked() {
             table.put_with(b"key", b"value", PutIf::Always, soon).await.unwrap();
             assert_eq!(value(&table, b"key").await.unwrap(), b"value");
             let mut other = KvTable::open(ADDRESS, "secret", with(SECRET)).unwrap();
+            let others = [table.client(), other.client()];
+            let clients = table.clients().await.unwrap();
+            assert!(
+                others.iter().all(|known| clients.iter().any(|client| Some(client.client) == *known)),
+                "{clients:?}"
+            );
+            let second = open("secret", with(SECRET)).await.unwrap();
+            assert_eq!(table.revoke(second.client()).await.unwrap(), 1);
+            assert!(matches!(second.get(b"key").await, Err(KvError::Revoked)));
             assert_eq!(other.revoke(table.client()).unwrap(), 1);
             assert!(matches!(table.get(b"key").await, Err(KvError::Revoked)));
             assert!(matches!(table.put(b"key", b"x").await, Err(KvError::Revoked)));

@@ -1,8 +1,8 @@
-//! Requests whose way the client chooses at run time, and what it learns from them.
+//! Requests whose way the client chooses at run time, and the lesson from each.
 
 use std::time::{Duration, Instant};
 
-use crate::client::choice::{ChoiceKind, Searcher};
+use crate::client::choice::{ChoiceKind, Searcher, WayChoices};
 use crate::client::get::EachValue;
 use crate::client::options::GetWay;
 use crate::client::table::KvTable;
@@ -11,27 +11,26 @@ use crate::error::KvError;
 
 /// The way of a request that begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ChosenWay {
+pub(crate) struct ChosenWay {
     kind: ChoiceKind,
-    pub(super) searcher: Searcher,
+    pub(crate) searcher: Searcher,
     /// The wait for the server after which READs are the better way; `None` if the caller has chosen the way.
-    pub(super) patience: Option<Duration>,
+    pub(crate) patience: Option<Duration>,
     /// When the request began; zero if nobody wants to know.
     began_ns: u64,
 }
 
 impl ChosenWay {
     /// The server searches, and nothing is learnt from it.
-    pub(super) fn server(kind: ChoiceKind) -> ChosenWay {
+    pub(crate) fn server(kind: ChoiceKind) -> ChosenWay {
         ChosenWay { kind, searcher: Searcher::Server, patience: None, began_ns: 0 }
     }
 }
 
-impl KvTable {
-    /// The way of a request that begins now.
-    pub(super) fn choose(&mut self, kind: ChoiceKind) -> ChosenWay {
+impl WayChoices {
+    /// The way of a request that begins now. Without a session (`has_session`) a request would have to make one first.
+    pub(crate) fn begin(&mut self, way: GetWay, kind: ChoiceKind, has_session: bool) -> ChosenWay {
         let fixed = |searcher| ChosenWay { kind, searcher, patience: None, began_ns: 0 };
-        let way = self.session.options.get;
         match way {
             GetWay::OneSided => fixed(Searcher::Client),
             GetWay::Rpc => ChosenWay::server(kind),
@@ -39,10 +38,9 @@ impl KvTable {
                 ChoiceKind::Gets(_) => fixed(Searcher::Client),
                 ChoiceKind::Range(_) => ChosenWay::server(kind),
             },
-            // Without a session a request would have to make one first.
-            GetWay::Choose if self.session.rpc().is_none() => fixed(Searcher::Client),
+            GetWay::Choose if !has_session => fixed(Searcher::Client),
             GetWay::Choose => {
-                let (began_ns, chooser) = (now_ns(), self.choices.of(kind));
+                let (began_ns, chooser) = (now_ns(), self.of(kind));
                 let searcher = chooser.decide(began_ns);
                 let patience_ns = chooser.patience_ns().filter(|_| searcher == Searcher::Server);
                 ChosenWay { kind, searcher, patience: patience_ns.map(Duration::from_nanos), began_ns }
@@ -51,12 +49,26 @@ impl KvTable {
     }
 
     /// Learns from a request that has ended, or was given up.
-    pub(super) fn learn(&mut self, chosen: ChosenWay) {
+    pub(crate) fn end(&mut self, chosen: ChosenWay) {
         if chosen.began_ns != 0 {
             let now_ns = now_ns();
             let took_ns = now_ns.saturating_sub(chosen.began_ns);
-            self.choices.of(chosen.kind).learn(chosen.searcher, took_ns, now_ns);
+            self.of(chosen.kind).learn(chosen.searcher, took_ns, now_ns);
         }
+    }
+}
+
+impl KvTable {
+    /// The way of a request that begins now.
+    #[inline]
+    pub(super) fn choose(&mut self, kind: ChoiceKind) -> ChosenWay {
+        let has_session = self.session.rpc().is_some();
+        self.choices.begin(self.session.options.get, kind, has_session)
+    }
+
+    /// Learns from a request that has ended, or was given up.
+    pub(super) fn learn(&mut self, chosen: ChosenWay) {
+        self.choices.end(chosen);
     }
 
     /// GETs keys by a way.

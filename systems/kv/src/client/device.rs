@@ -11,7 +11,7 @@ use crate::client::reader::{EachFound, LookedUp, RemoteReader};
 use crate::device_get::{DeviceCall, DeviceReply, LONGEST_KEY, REPLY_BYTES};
 
 /// Calls under way at a time at most: half of the depth of a queue pair.
-const MOST_UNDER_WAY: usize = 64;
+pub(crate) const MOST_UNDER_WAY: usize = 64;
 
 /// A client of a table whose GETs the server's device carries out.
 pub(crate) struct DeviceReader {
@@ -41,12 +41,8 @@ impl DeviceReader {
         let outstanding = outstanding.clamp(1, MOST_UNDER_WAY);
         let mut reader = DeviceReader { connection, key, timeout, outstanding, spare: Vec::new(), request: Vec::new() };
         let asked = reader.start(DeviceCall::AskServed).map_err(NoDeviceGets::Failed)?;
-        match asked.wait(timeout).map_err(Failure::into_error) {
-            Ok(reply) if DeviceReply::decode(&reply) == Some(DeviceReply::Served) => Ok(reader),
-            Ok(_) => Err(NoDeviceGets::Refused(WorkError::NotPosted(PostError::Unsupported("GETs by calls")))),
-            Err(error) if is_refusal(&error) => Err(NoDeviceGets::Refused(error)),
-            Err(error) => Err(NoDeviceGets::Failed(error.into())),
-        }
+        must_serve(asked.wait(timeout).map_err(Failure::into_error))?;
+        Ok(reader)
     }
 
     fn start(&mut self, call: DeviceCall<'_>) -> Result<InFlight<Buffer>, ReadError> {
@@ -60,11 +56,7 @@ impl DeviceReader {
 
     fn finish(&mut self, number: usize, call: InFlight<Buffer>, each: EachFound<'_>) -> Result<(), ReadError> {
         let reply = call.wait(self.timeout).map_err(Failure::into_error)?;
-        match DeviceReply::decode(&reply) {
-            Some(DeviceReply::Found(header, stored)) => each(number, LookedUp::Object(header, stored)),
-            Some(DeviceReply::Absent) => each(number, LookedUp::Absent),
-            _ => each(number, LookedUp::AskServer),
-        }
+        each(number, looked_up(&reply));
         self.spare.push(reply);
         Ok(())
     }
@@ -90,6 +82,25 @@ impl RemoteReader for DeviceReader {
 
     fn stats(&self) -> ReaderStats {
         ReaderStats::default()
+    }
+}
+
+/// Takes the answer to the question whether the server's device carries out GETs.
+pub(crate) fn must_serve(asked: Result<Buffer, WorkError>) -> Result<(), NoDeviceGets> {
+    match asked {
+        Ok(reply) if DeviceReply::decode(&reply) == Some(DeviceReply::Served) => Ok(()),
+        Ok(_) => Err(NoDeviceGets::Refused(WorkError::NotPosted(PostError::Unsupported("GETs by calls")))),
+        Err(error) if is_refusal(&error) => Err(NoDeviceGets::Refused(error)),
+        Err(error) => Err(NoDeviceGets::Failed(error.into())),
+    }
+}
+
+/// The outcome that a reply tells.
+pub(crate) fn looked_up(reply: &[u8]) -> LookedUp<'_> {
+    match DeviceReply::decode(reply) {
+        Some(DeviceReply::Found(header, stored)) => LookedUp::Object(header, stored),
+        Some(DeviceReply::Absent) => LookedUp::Absent,
+        _ => LookedUp::AskServer,
     }
 }
 

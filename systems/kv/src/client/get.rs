@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use remote::{LookupError, ReadError};
 
+use crate::client::answer::Answer;
 use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::options::GetWay;
-use crate::client::reader::{LookedUp, RemoteReader, attach};
+use crate::client::reader::{RemoteReader, attach};
 use crate::client::session::Repeat;
 use crate::client::table::KvTable;
-use crate::clock::{ClockReading, ExpiryVerdict, now_ns};
-use crate::envelope::{Envelope, KvVersion};
+use crate::clock::{ClockReading, now_ns};
+use crate::envelope::KvVersion;
 use crate::error::KvError;
 use crate::protocol::{FoundValue, GET, GetReply, GetRequest, REPORT, ReportRequest, decode, encode};
 use crate::server::tag_of;
@@ -76,7 +77,7 @@ impl KvTable {
         if chosen.searcher == Searcher::Client {
             // The short path of most GETs: by READs, if there is a connection and nothing is in the way.
             let _ = self.read_once(&[key], &mut |_, answer| match answer {
-                Answer::Doubtful => {}
+                Answer::Doubtful | Answer::Broken => {}
                 Answer::Absent => tell(None),
                 Answer::Value(bytes, version) => tell(Some((bytes, version))),
             });
@@ -142,7 +143,7 @@ impl KvTable {
             match self.read_once(&wanted, &mut |at, answer| {
                 is_told[left[at]] = true;
                 match answer {
-                    Answer::Doubtful => doubtful.push(left[at]),
+                    Answer::Doubtful | Answer::Broken => doubtful.push(left[at]),
                     Answer::Absent => each(left[at], None),
                     Answer::Value(bytes, version) => each(left[at], Some((bytes, version))),
                 }
@@ -171,22 +172,9 @@ impl KvTable {
         let (clock, durable) = (self.session.clock(), self.session.durable());
         let Some(reader) = &mut self.reader else { return Err(ReadFailure::NoReader) };
         let mut is_broken = false;
-        reader.look_up(keys, &mut |number, found| match found {
-            // A key may be absent by a change that is not on disk yet.
-            LookedUp::Absent if durable.is_some() => each(number, Answer::Doubtful),
-            LookedUp::Absent => each(number, Answer::Absent),
-            LookedUp::AskServer => each(number, Answer::Doubtful),
-            LookedUp::Object(header, stored) => match Envelope::split(stored) {
-                None => is_broken = true,
-                Some((envelope, _)) if durable.is_some_and(|durable| envelope.stamp > durable) => {
-                    each(number, Answer::Doubtful)
-                }
-                Some((envelope, value)) => match judge(clock, envelope) {
-                    ExpiryVerdict::Live => each(number, Answer::Value(value, KvVersion::new(envelope.stamp, header))),
-                    ExpiryVerdict::Expired => each(number, Answer::Absent),
-                    ExpiryVerdict::Unknown => each(number, Answer::Doubtful),
-                },
-            },
+        reader.look_up(keys, &mut |number, found| match Answer::of(clock, durable, found) {
+            Answer::Broken => is_broken = true,
+            answer => each(number, answer),
         })?;
         if is_broken { Err(ReadFailure::Broken) } else { Ok(()) }
     }
@@ -196,7 +184,7 @@ impl KvTable {
         match failure {
             ReadFailure::NoReader | ReadFailure::Read(ReadError::Link(_)) => {}
             ReadFailure::Read(error) => return Err(KvError::Read(error)),
-            ReadFailure::Broken => return Err(KvError::Invalid("the table has a value without an envelope".into())),
+            ReadFailure::Broken => return Err(KvError::broken_table()),
         }
         loop {
             self.detach();
@@ -340,15 +328,6 @@ impl KvTable {
     }
 }
 
-/// The outcome of a lookup by READs.
-enum Answer<'a> {
-    Value(&'a [u8], KvVersion),
-    Absent,
-    /// Only the server can tell: the value may have expired, or may not be on disk yet though the server promises that what is
-    /// seen is there.
-    Doubtful,
-}
-
 /// The reason why READs brought no answer.
 pub(super) enum ReadFailure {
     NoReader,
@@ -359,14 +338,5 @@ pub(super) enum ReadFailure {
 impl From<ReadError> for ReadFailure {
     fn from(error: ReadError) -> ReadFailure {
         ReadFailure::Read(error)
-    }
-}
-
-/// Judges the expiry of a value.
-pub(crate) fn judge(clock: Option<ClockReading>, envelope: Envelope) -> ExpiryVerdict {
-    match (envelope.expires_ns, clock) {
-        (0, _) => ExpiryVerdict::Live,
-        (expires_ns, Some(clock)) => clock.judge(expires_ns, now_ns()),
-        (_, None) => ExpiryVerdict::Unknown,
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  table      operations          get       GETs, one-sided and by RPC       long   values in pieces
-//!  range      ranges of ordered tables, one-sided and by RPC
+//!  range      ranges of ordered tables, one-sided and by RPC     range_steps   their steps, without READs
+//!  answer     the meaning of a lookup's outcome
 //!  put_alone  PUTs by lock, WRITE, unlock
 //!  choose     requests whose way the client chooses      choice  from its own measurements
 //!  reader     the connection for READs      report   GETs that the server did not see
@@ -11,6 +12,7 @@
 //!  opening    the messages that prove who may open a table
 //! ```
 
+mod answer;
 mod choice;
 mod choose;
 mod device;
@@ -21,18 +23,23 @@ mod options;
 mod placed;
 mod put_alone;
 mod range;
+mod range_steps;
 mod reader;
 mod report;
 mod session;
 mod table;
 
+pub(crate) use answer::Answer;
+pub(crate) use choice::{ChoiceKind, Searcher, WayChoices};
+pub(crate) use choose::ChosenWay;
+pub(crate) use device::{MOST_UNDER_WAY, NoDeviceGets, looked_up, must_serve};
 pub use get::KvValue;
-pub(crate) use get::judge;
 pub(crate) use opening::TableOpening;
 pub use options::{GetWay, KvOptions, PutWay};
 pub use placed::KvCluster;
-pub use range::KvItem;
-pub(crate) use reader::LOCKED;
+pub use range_steps::KvItem;
+pub(crate) use range_steps::{HeldItem, RangeAnswer, RangeProgress, RangeScan, must_have_order};
+pub(crate) use reader::{LOCKED, LookedUp};
 pub(crate) use report::ReadReport;
 pub(crate) use session::Repeat;
 pub use table::{KvStats, KvTable, TimeToLive};

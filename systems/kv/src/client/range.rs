@@ -6,44 +6,17 @@ use remote::KeyRange;
 
 use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::choose::ChosenWay;
-use crate::client::get::{ReadFailure, judge};
+use crate::client::get::ReadFailure;
+use crate::client::range_steps::{HeldItem, KvItem, RangeAnswer, RangeProgress, RangeScan, must_have_order};
 use crate::client::session::Repeat;
 use crate::client::table::KvTable;
-use crate::clock::ExpiryVerdict;
-use crate::envelope::{Envelope, KvVersion};
+use crate::envelope::KvVersion;
 use crate::error::KvError;
-use crate::protocol::{RANGE, RangeItem, RangeReply, RangeRequest, decode, encode};
-use crate::server::{KvLayout, tag_of};
+use crate::protocol::RANGE;
+use crate::server::tag_of;
 
-/// A key of a range, with its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KvItem {
-    /// The key.
-    pub key: Vec<u8>,
-    /// The bytes of its value.
-    pub value: Vec<u8>,
-    /// The version, for compare-and-swap.
-    pub version: KvVersion,
-}
-
-/// Takes a key of a range with its value and version.
-type EachItem<'a> = &'a mut dyn FnMut(&[u8], &[u8], KvVersion);
-
-/// A scan on its way.
-struct RangeProgress<'a> {
-    /// The part of the range whose keys have not been told.
-    rest: KeyRange,
-    /// Keys that may still be told.
-    left: usize,
-    told: usize,
-    each: EachItem<'a>,
-}
-
-/// An item behind one that the server has to judge.
-struct HeldItem {
-    item: KvItem,
-    is_doubtful: bool,
-}
+/// A range on its way.
+type Progress<'a> = RangeProgress<&'a mut dyn FnMut(&[u8], &[u8], KvVersion)>;
 
 impl KvTable {
     /// At most `limit` keys of a range with their values, in the order of the keys' bytes. Only tables with
@@ -89,11 +62,8 @@ impl KvTable {
         mut each: impl FnMut(&[u8], &[u8], KvVersion),
     ) -> Result<usize, KvError> {
         let until = self.session.deadline();
-        let layout = &self.session.open(until)?.layout;
-        if layout.parse() != Ok(KvLayout::Tree) {
-            return Err(KvError::NoOrder(format!("the table's layout, {layout}, has no order, so no ranges")));
-        }
-        let mut progress = RangeProgress { rest: range.into(), left: limit, told: 0, each: &mut each };
+        must_have_order(&self.session.open(until)?.layout)?;
+        let mut progress: Progress<'_> = RangeProgress::new(range.into(), limit, &mut each);
         // A key may be missing by a change that is not on disk yet: then the server has to wait for the disk.
         let chosen = match self.session.durable() {
             Some(_) => ChosenWay::server(ChoiceKind::Range(limit)),
@@ -111,12 +81,12 @@ impl KvTable {
             Err(error) => return Err(error),
             Ok(()) => self.learn(chosen),
         }
-        Ok(progress.told)
+        Ok(progress.told())
     }
 
-    fn scan_by_reads(&mut self, progress: &mut RangeProgress<'_>) -> Result<(), KvError> {
+    fn scan_by_reads(&mut self, progress: &mut Progress<'_>) -> Result<(), KvError> {
         self.stats.one_sided_ranges += 1;
-        while progress.left > 0 && !progress.rest.is_empty() {
+        while progress.is_open() {
             match self.scan_once(progress) {
                 // Keys that have expired make room for others.
                 Ok(true) => {}
@@ -135,66 +105,45 @@ impl KvTable {
     }
 
     /// Scans the rest. Returns true if there may be more keys.
-    fn scan_once(&mut self, progress: &mut RangeProgress<'_>) -> Result<bool, RangeFailure> {
+    fn scan_once(&mut self, progress: &mut Progress<'_>) -> Result<bool, RangeFailure> {
         let clock = self.session.clock();
         let seed = self.session.opened().filter(|opened| opened.evicts).map(|opened| opened.tag_seed);
         let (reader, report) = (self.reader.as_mut().ok_or(ReadFailure::NoReader)?, &mut self.report);
-        let (range, limit) = (progress.rest.clone(), progress.left);
-        let (mut seen, mut last, mut held, mut is_broken) = (0, None::<Vec<u8>>, Vec::new(), false);
+        let mut scan = RangeScan::of(progress);
+        let (range, limit) = scan.wanted();
         let scanned = reader.scan(&range, limit, &mut |key, header, stored| {
-            seen += 1;
-            let Some((envelope, value)) = Envelope::split(stored) else {
-                is_broken = true;
-                return;
-            };
-            let version = KvVersion::new(envelope.stamp, header);
-            let verdict = judge(clock, envelope);
             if let Some(seed) = seed {
                 report.count(|| tag_of(seed, key));
             }
-            if held.is_empty() && verdict != ExpiryVerdict::Unknown {
-                let last = last.get_or_insert_default();
-                last.clear();
-                last.extend_from_slice(key);
-            }
-            match verdict {
-                ExpiryVerdict::Expired => {}
-                ExpiryVerdict::Live if held.is_empty() => progress.tell(key, value, version),
-                _ => {
-                    let item = KvItem { key: key.to_vec(), value: value.to_vec(), version };
-                    held.push(HeldItem { item, is_doubtful: verdict == ExpiryVerdict::Unknown });
-                }
-            }
+            scan.take(clock, (key, header, stored), progress);
         });
-        // After a failure the scan goes on from here, and those behind the doubtful one are read again.
-        if let Some(last) = last {
-            progress.rest = range.behind(&last);
-        }
+        scan.end(progress);
         match scanned {
             None => return Err(RangeFailure::Error(KvError::NoOrder("the table has no order".into()))),
             Some(Err(error)) => return Err(ReadFailure::Read(error).into()),
-            Some(Ok(())) if is_broken => return Err(ReadFailure::Broken.into()),
+            Some(Ok(())) if scan.is_broken() => return Err(ReadFailure::Broken.into()),
             Some(Ok(())) => {}
         }
-        self.tell_held(held, progress).map_err(RangeFailure::Error)?;
-        Ok(seen == limit)
+        let may_go_on = scan.may_go_on();
+        self.tell_held(scan.into_held(), progress).map_err(RangeFailure::Error)?;
+        Ok(may_go_on)
     }
 
     /// Asks the server for the values that may have expired, and tells the others between them.
-    fn tell_held(&mut self, held: Vec<HeldItem>, progress: &mut RangeProgress<'_>) -> Result<(), KvError> {
+    fn tell_held(&mut self, held: Vec<HeldItem>, progress: &mut Progress<'_>) -> Result<(), KvError> {
         for HeldItem { item, is_doubtful } in held {
             if is_doubtful {
                 self.tell_by_request(&item.key, progress)?;
             } else {
                 progress.tell(&item.key, &item.value, item.version);
             }
-            progress.rest = progress.rest.behind(&item.key);
+            progress.pass(&item.key);
         }
         Ok(())
     }
 
     /// GETs a key of the range by request, and tells it if it is there.
-    fn tell_by_request(&mut self, key: &[u8], progress: &mut RangeProgress<'_>) -> Result<(), KvError> {
+    fn tell_by_request(&mut self, key: &[u8], progress: &mut Progress<'_>) -> Result<(), KvError> {
         let until = self.session.deadline();
         self.ask(0, key, until, &mut |_, found| {
             if let Some((value, version)) = found {
@@ -204,60 +153,24 @@ impl KvTable {
     }
 
     /// Asks for the rest. An answer is waited for no longer than `patience`, if there is one.
-    fn scan_by_requests(
-        &mut self,
-        progress: &mut RangeProgress<'_>,
-        patience: Option<Duration>,
-    ) -> Result<(), KvError> {
+    fn scan_by_requests(&mut self, progress: &mut Progress<'_>, patience: Option<Duration>) -> Result<(), KvError> {
         self.stats.rpc_ranges += 1;
         let mut reply = Vec::new();
-        while progress.left > 0 && !progress.rest.is_empty() {
+        while progress.is_open() {
             let until = patience.map_or_else(|| self.session.deadline(), |patience| Instant::now() + patience);
-            let limit = progress.left as u64;
-            let (first, end) = (progress.rest.first(), progress.rest.end());
-            let head = |grant| RangeRequest { grant, limit, first_bytes: first.len() as u32, has_end: end.is_some() };
-            let request = |grant, out: &mut Vec<u8>| encode(&head(grant), &[first, end.unwrap_or_default()], out);
+            let request = |grant, out: &mut Vec<u8>| progress.request(grant, out);
             self.session.call_into(RANGE, Repeat::Always, until, request, &mut reply)?;
-            let (RangeReply { items, next, .. }, mut bytes): (RangeReply<'_>, _) = decode(&reply)?;
-            for _ in 0..items {
-                let (item, behind): (RangeItem, _) = decode(bytes)?;
-                let parts = behind.split_at_checked(item.key_bytes as usize);
-                let parts =
-                    parts.and_then(|(key, behind)| Some((key, behind.split_at_checked(item.here_bytes as usize)?)));
-                let (key, (value, behind)) = parts.ok_or_else(malformed)?;
-                bytes = behind;
-                if !progress.rest.contains(key) || progress.left == 0 {
-                    return Err(malformed());
-                }
-                if value.len() as u64 == item.value_bytes {
-                    progress.tell(key, value, item.version);
-                } else {
-                    self.tell_by_request(key, progress)?;
-                }
-                progress.rest = progress.rest.behind(key);
+            let mut answer = RangeAnswer::decode(&reply)?;
+            while let Some(key) = answer.advance(progress)? {
+                self.tell_by_request(key, progress)?;
+                progress.pass(key);
             }
-            match next {
-                Some(next) if progress.rest.contains(next) && (items > 0 || next > progress.rest.first()) => {
-                    progress.rest = progress.rest.starting_at(next)
-                }
-                Some(_) => return Err(malformed()),
-                None => break,
+            if !answer.end(progress)? {
+                break;
             }
         }
         Ok(())
     }
-}
-
-impl RangeProgress<'_> {
-    fn tell(&mut self, key: &[u8], value: &[u8], version: KvVersion) {
-        (self.each)(key, value, version);
-        self.told += 1;
-        self.left -= 1;
-    }
-}
-
-fn malformed() -> KvError {
-    KvError::Invalid("the server's answer is no part of the range".into())
 }
 
 /// The reason why a scan did not come to its end.

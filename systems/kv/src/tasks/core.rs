@@ -11,7 +11,7 @@ use longarm_rpc::{Calling, Channel, Code, Executed, Metadata, Method, Request, S
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use crate::client::{KvOptions, KvStats, ReadReport, Repeat, TableOpening};
+use crate::client::{KvOptions, KvStats, ReadReport, Repeat, TableOpening, WayChoices};
 use crate::clock::{ClockReading, now_ns};
 use crate::error::KvError;
 use crate::protocol::{
@@ -44,12 +44,18 @@ pub(super) struct TaskState {
     pub(super) reader: Option<Arc<TaskReader>>,
     clock: Option<ClockReading>,
     pub(super) report: ReadReport,
+    pub(super) choices: WayChoices,
     /// The last report under way. Nobody waits for its answer.
     reporting: Option<Calling>,
     pub(super) stats: KvStats,
 }
 
 impl TaskState {
+    /// True if the server has given the right to the table.
+    pub(super) fn is_open(&self) -> bool {
+        self.opened.is_some()
+    }
+
     /// The seed of the tags by which the server wants to know keys in use, if it wants to.
     pub(super) fn evicting_seed(&self) -> Option<u64> {
         self.opened.as_ref().filter(|opened| opened.evicts).map(|opened| opened.tag_seed)
@@ -65,6 +71,7 @@ impl TaskCore {
             reader: None,
             clock: None,
             report: ReadReport::new(),
+            choices: WayChoices::new(),
             reporting: None,
             stats: KvStats::default(),
         };

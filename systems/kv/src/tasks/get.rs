@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use futures_util::future::try_join_all;
-use remote::{FoundObject, LookupError, ReadError};
+use remote::{LookupError, ReadError};
 
-use crate::client::{GetWay, KvValue, Repeat, judge};
-use crate::clock::{ClockReading, ExpiryVerdict, now_ns};
-use crate::envelope::{Envelope, KvVersion};
+use crate::client::{Answer, GetWay, KvValue, LookedUp, Repeat};
+use crate::clock::{ClockReading, now_ns};
+use crate::envelope::KvVersion;
 use crate::error::KvError;
 use crate::protocol::{FoundValue, GET, GetReply, GetRequest, decode, encode};
 use crate::server::tag_of;
@@ -15,46 +14,18 @@ use crate::tasks::table::AsyncKvTable;
 
 /// Attempts to fetch a long value in pieces.
 const ATTEMPTS: usize = 8;
-/// Keys of a multi-get whose futures exist at a time.
-const TOGETHER: usize = 1024;
 
-/// The outcome of a lookup by READs.
+/// An [`Answer`] of its own.
 enum TaskAnswer {
     Value(KvValue),
     Absent,
-    /// It may have expired, or may not be on disk yet, though the server promises that what is seen is there.
     Doubtful,
-    /// The table has a value without an envelope.
     Broken,
 }
 
 impl AsyncKvTable {
-    /// The value of a key; `None` if it is absent.
-    ///
-    /// # Errors
-    /// See [`KvError`].
-    pub async fn get(&self, key: &[u8]) -> Result<Option<KvValue>, KvError> {
-        match self.core.options.get {
-            GetWay::Rpc => self.ask(key).await,
-            _ => self.read(key).await,
-        }
-    }
-
-    /// The values of keys, in their order, several looked up at a time.
-    ///
-    /// # Errors
-    /// The first one.
-    pub async fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<KvValue>>, KvError> {
-        let mut values = Vec::with_capacity(keys.len());
-        for some in keys.chunks(TOGETHER) {
-            let gets: Vec<_> = some.iter().map(|key| self.get(key.as_ref())).collect();
-            values.extend(try_join_all(gets).await?);
-        }
-        Ok(values)
-    }
-
     /// Looks a key up by READs. A connection that fails is made again.
-    async fn read(&self, key: &[u8]) -> Result<Option<KvValue>, KvError> {
+    pub(super) async fn read(&self, key: &[u8]) -> Result<Option<KvValue>, KvError> {
         // The clock is asked only if something has to be waited for.
         let (mut until, mut failed) = (None, None);
         loop {
@@ -69,12 +40,12 @@ impl AsyncKvTable {
             let (clock, durable) = (self.core.clock(), self.core.durable());
             let found = match reader.get(key, |found| answer_of(clock, durable, found)).await {
                 // Busy: where clients PUT alone, one of them may have died with a lock. The server knows.
-                Ok(TaskAnswer::Doubtful) | Err(ReadError::Lookup(LookupError::Busy)) => self.ask(key).await?,
+                Ok(TaskAnswer::Doubtful) | Err(ReadError::Lookup(LookupError::Busy)) => {
+                    self.ask(key, self.core.deadline()).await?
+                }
                 Ok(TaskAnswer::Value(value)) => Some(value),
                 Ok(TaskAnswer::Absent) => None,
-                Ok(TaskAnswer::Broken) => {
-                    return Err(KvError::Invalid("the table has a value without an envelope".into()));
-                }
+                Ok(TaskAnswer::Broken) => return Err(KvError::broken_table()),
                 Err(ReadError::Link(error)) if until.is_some_and(|until| Instant::now() >= until) => {
                     return Err(KvError::Read(ReadError::Link(error)));
                 }
@@ -90,9 +61,8 @@ impl AsyncKvTable {
     }
 
     /// GETs a key by request.
-    async fn ask(&self, key: &[u8]) -> Result<Option<KvValue>, KvError> {
+    pub(super) async fn ask(&self, key: &[u8], until: Instant) -> Result<Option<KvValue>, KvError> {
         self.core.state.lock().stats.rpc_gets += 1;
-        let until = self.core.deadline();
         for _ in 0..ATTEMPTS {
             if let Some(found) = self.ask_once(key, until).await? {
                 return Ok(found);
@@ -138,33 +108,30 @@ impl AsyncKvTable {
     /// Counts a GET that the server did not see, and tells it from time to time.
     fn count(&self, key: &[u8]) {
         let mut state = self.core.state.lock();
-        state.stats.one_sided_gets += 1;
+        match self.core.options.get {
+            GetWay::Device => state.stats.device_gets += 1,
+            _ => state.stats.one_sided_gets += 1,
+        }
         let Some(seed) = state.evicting_seed() else { return };
         state.report.count(|| tag_of(seed, key));
-        let due = state.report.take_due();
         drop(state);
+        self.send_due_report();
+    }
+
+    /// Sends the report if it is due.
+    pub(super) fn send_due_report(&self) {
+        let due = self.core.state.lock().report.take_due();
         if let Some((gets, tags)) = due {
             self.core.send_report(gets, &tags);
         }
     }
 }
 
-/// `durable`: the last change that is on disk, if readers have to know.
-fn answer_of(clock: Option<ClockReading>, durable: Option<u64>, found: Option<FoundObject<'_>>) -> TaskAnswer {
-    let Some(found) = found else {
-        // A key may be absent by a change that is not on disk yet.
-        return if durable.is_some() { TaskAnswer::Doubtful } else { TaskAnswer::Absent };
-    };
-    let Some((envelope, value)) = Envelope::split(found.value) else { return TaskAnswer::Broken };
-    if durable.is_some_and(|durable| envelope.stamp > durable) {
-        return TaskAnswer::Doubtful;
-    }
-    match judge(clock, envelope) {
-        ExpiryVerdict::Live => {
-            let version = KvVersion::new(envelope.stamp, found.header);
-            TaskAnswer::Value(KvValue { bytes: value.to_vec(), version })
-        }
-        ExpiryVerdict::Expired => TaskAnswer::Absent,
-        ExpiryVerdict::Unknown => TaskAnswer::Doubtful,
+fn answer_of(clock: Option<ClockReading>, durable: Option<u64>, found: LookedUp<'_>) -> TaskAnswer {
+    match Answer::of(clock, durable, found) {
+        Answer::Value(bytes, version) => TaskAnswer::Value(KvValue { bytes: bytes.to_vec(), version }),
+        Answer::Absent => TaskAnswer::Absent,
+        Answer::Doubtful => TaskAnswer::Doubtful,
+        Answer::Broken => TaskAnswer::Broken,
     }
 }

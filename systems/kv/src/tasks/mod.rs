@@ -2,15 +2,19 @@
 //!
 //! ```text
 //!  table     changes, scans          get     GETs by READs and by request      long   values in pieces
-//!  reader    the connection for READs
+//!  choose    GETs by the way that fits       range   ranges of ordered tables
+//!  reader    the connection for READs        device  GETs that the server's device carries out
 //!  core      the right to the table, requests, and all that tasks share
 //!  pause     time limits and pauses for any runtime
 //! ```
 
+mod choose;
 mod core;
+mod device;
 mod get;
 mod long;
 mod pause;
+mod range;
 mod reader;
 mod table;
 

@@ -29,6 +29,19 @@ pub(super) async fn pause(pause: Duration, until: Instant) -> bool {
     is_early
 }
 
+/// Lets other tasks run once. Work that is ready at each poll would keep its thread otherwise.
+pub(super) async fn yield_turn() {
+    let mut has_yielded = false;
+    poll_fn(|task| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        task.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use longarm::{Connection, RemoteKey, Route};
 use remote::{
-    AtomicReads, Cluster, Crc64, Cuckoo, FoundObject, Hopscotch, ReadError, ReaderOptions, ReaderStats,
+    AtomicReads, Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, ReadError, ReaderOptions, ReaderStats,
     SharedTableReader, SharedTreeReader,
 };
 
-use crate::client::{LOCKED, Repeat};
+use crate::client::{GetWay, LOCKED, LookedUp, NoDeviceGets, Repeat};
 use crate::error::KvError;
 use crate::protocol::{ATTACH, AttachReply, AttachRequest, encode};
 use crate::server::{KvLayout, private_data};
 use crate::tasks::core::TaskCore;
+use crate::tasks::device::TaskDevice;
 use crate::tasks::pause::{by, pause};
 
 /// The pause between two questions whether the server has the connection, too.
@@ -28,6 +29,7 @@ pub(super) enum TaskReader {
     Cuckoo(SharedTableReader<Connection, Cuckoo, Crc64>),
     ClusterAtomic(SharedTableReader<Connection, Cluster, AtomicReads>),
     Tree(SharedTreeReader<Connection, Crc64>),
+    Device(TaskDevice),
 }
 
 impl TaskReader {
@@ -41,18 +43,26 @@ impl TaskReader {
         })
     }
 
-    pub(super) async fn get<T>(
-        &self,
-        key: &[u8],
-        take: impl FnOnce(Option<FoundObject<'_>>) -> T,
-    ) -> Result<T, ReadError> {
+    pub(super) async fn get<T>(&self, key: &[u8], take: impl FnOnce(LookedUp<'_>) -> T) -> Result<T, ReadError> {
         match self {
-            TaskReader::Cluster(reader) => reader.get(key, take).await,
-            TaskReader::Hopscotch(reader) => reader.get(key, take).await,
-            TaskReader::Cuckoo(reader) => reader.get(key, take).await,
-            TaskReader::ClusterAtomic(reader) => reader.get(key, take).await,
-            TaskReader::Tree(reader) => reader.get(key, take).await,
+            TaskReader::Cluster(reader) => reader.get(key, |found| take(found.into())).await,
+            TaskReader::Hopscotch(reader) => reader.get(key, |found| take(found.into())).await,
+            TaskReader::Cuckoo(reader) => reader.get(key, |found| take(found.into())).await,
+            TaskReader::ClusterAtomic(reader) => reader.get(key, |found| take(found.into())).await,
+            TaskReader::Tree(reader) => reader.get(key, |found| take(found.into())).await,
+            TaskReader::Device(device) => device.get(key, take).await,
         }
+    }
+
+    /// Tells at most `limit` keys of a range in their order; none, if the table has no order.
+    pub(super) async fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        mut each: impl FnMut(&[u8], ObjectHeader, &[u8]),
+    ) -> Result<(), ReadError> {
+        let TaskReader::Tree(reader) = self else { return Ok(()) };
+        reader.scan(range, limit, |item| each(item.key, item.object.header, item.object.value)).await
     }
 
     pub(super) fn stats(&self) -> ReaderStats {
@@ -62,6 +72,7 @@ impl TaskReader {
             TaskReader::Cuckoo(reader) => reader.stats(),
             TaskReader::ClusterAtomic(reader) => reader.stats(),
             TaskReader::Tree(reader) => reader.stats(),
+            TaskReader::Device(_) => ReaderStats::default(),
         }
     }
 }
@@ -135,7 +146,28 @@ impl TaskCore {
             patience: if opened.writable { LOCKED } else { self.options.timeout },
             ..ReaderOptions::default()
         };
+        if self.options.get == GetWay::Device {
+            return self.device_reader(connection, key, until).await;
+        }
         TaskReader::new(layout, connection, key, options).map_err(KvError::Read)
+    }
+
+    async fn device_reader(
+        &self,
+        connection: Connection,
+        key: RemoteKey,
+        until: Instant,
+    ) -> Result<TaskReader, KvError> {
+        let (outstanding, timeout) = (self.options.outstanding, self.options.timeout);
+        match TaskDevice::open(connection, key, outstanding, timeout).await {
+            Ok(device) => Ok(TaskReader::Device(device)),
+            Err(NoDeviceGets::Failed(error)) => Err(self.not_attached(error)),
+            Err(NoDeviceGets::Refused(error)) => {
+                // A right that was revoked meanwhile looks the same.
+                self.confirm(until).await?;
+                Err(KvError::NoDeviceGets(error.to_string()))
+            }
+        }
     }
 
     async fn ask_for_key(&self, grant: [u8; 16], attempt: u64, until: Instant) -> Result<Option<Vec<u8>>, KvError> {

@@ -50,14 +50,10 @@ impl AsyncKvTable {
     /// # Errors
     /// See [`KvError`].
     pub async fn open(address: &str, table: &str, options: KvOptions) -> Result<AsyncKvTable, KvError> {
-        if !matches!(options.get, GetWay::OneSided | GetWay::Rpc) {
-            let words = format!("asynchronous clients do not GET by the way {}", options.get.name());
-            return Err(KvError::Invalid(words));
-        }
         let table = AsyncKvTable { core: Arc::new(TaskCore::new(address, table, options)?) };
         let until = table.core.deadline();
         table.core.open(until).await?;
-        if table.core.options.get == GetWay::OneSided {
+        if table.core.options.get != GetWay::Rpc {
             table.core.reader(None, until).await?;
         }
         Ok(table)
@@ -263,6 +259,26 @@ impl AsyncKvTable {
     pub async fn figures(&self) -> Result<TableFigures, KvError> {
         let request = |grant, out: &mut Vec<u8>| encode(&GrantRequest { grant }, &[], out);
         self.core.call(FIGURES, Repeat::Always, self.core.deadline(), request).await
+    }
+
+    /// The clients of the table.
+    ///
+    /// # Errors
+    /// See [`KvError`].
+    pub async fn clients(&self) -> Result<Vec<TableClient>, KvError> {
+        let request = |grant, out: &mut Vec<u8>| encode(&GrantRequest { grant }, &[], out);
+        let reply: ClientsReply = self.core.call(CLIENTS, Repeat::Always, self.core.deadline(), request).await?;
+        Ok(reply.clients)
+    }
+
+    /// Takes the right to the table from a client, or from all others: see [`KvTable::revoke`](crate::KvTable::revoke).
+    ///
+    /// # Errors
+    /// See [`KvError`].
+    pub async fn revoke(&self, client: Option<u64>) -> Result<u64, KvError> {
+        let request = |grant, out: &mut Vec<u8>| encode(&RevokeRequest { grant, client }, &[], out);
+        let reply: RevokeReply = self.core.call(REVOKE, Repeat::Always, self.core.deadline(), request).await?;
+        Ok(reply.revoked)
     }
 }
 

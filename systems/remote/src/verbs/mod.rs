@@ -8,8 +8,10 @@ mod reader;
 mod region;
 mod shared_lanes;
 mod shared_reader;
+mod shared_scan;
 mod timeout;
 mod tree_reader;
+mod turn;
 mod writer;
 
 pub use error::ReadError;

@@ -22,7 +22,7 @@ use crate::verbs::timeout::within;
 use crate::verbs::{ReadError, ReaderOptions, ReaderStats};
 
 /// The pause of a search that finds writers in between each time, or a full queue.
-const PAUSE: Duration = Duration::from_micros(50);
+pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
 /// A search whose shared copies lie behind a lock.
 pub(crate) trait TaskSearch: LaneSearch {
@@ -50,21 +50,23 @@ struct IdleLane<S> {
 }
 
 /// The things that searches leave for the next ones.
-struct LaneState<S: LaneSearch> {
-    root: Option<S::Root>,
+pub(super) struct LaneState<S: LaneSearch> {
+    pub(super) root: Option<S::Root>,
     cache: LocationCache,
     idle: Vec<IdleLane<S>>,
-    stats: ReaderStats,
+    /// Buffers of READs that are no lookups, between two of them.
+    pub(super) spare: Vec<Buffer>,
+    pub(super) stats: ReaderStats,
 }
 
 /// The searches of a reader that many tasks share.
 pub(crate) struct SharedLanes<Q, S: LaneSearch> {
-    qp: Q,
-    domain: ProtectionDomain,
-    key: RemoteKey,
-    options: ReaderOptions,
-    copies: Mutex<S::Shared>,
-    state: Mutex<LaneState<S>>,
+    pub(super) qp: Q,
+    pub(super) domain: ProtectionDomain,
+    pub(super) key: RemoteKey,
+    pub(super) options: ReaderOptions,
+    pub(super) copies: Mutex<S::Shared>,
+    pub(super) state: Mutex<LaneState<S>>,
     room: Semaphore,
 }
 
@@ -76,7 +78,13 @@ impl<Q: Deref<Target = QueuePair>, S: TaskSearch> SharedLanes<Q, S> {
             qp,
             key,
             copies: Mutex::new(copies),
-            state: Mutex::new(LaneState { root: None, cache, idle: Vec::new(), stats: ReaderStats::default() }),
+            state: Mutex::new(LaneState {
+                root: None,
+                cache,
+                idle: Vec::new(),
+                spare: Vec::new(),
+                stats: ReaderStats::default(),
+            }),
             room: Semaphore::new(options.outstanding.max(1)),
             options,
         }
@@ -156,6 +164,13 @@ impl<Q: Deref<Target = QueuePair>, S: TaskSearch> SharedLanes<Q, S> {
             LookupStep::OtherFormat => Err(LookupError::OtherFormat.into()),
             _ => Err(LookupError::Busy.into()),
         }
+    }
+
+    /// READs plain bytes, in turn with the lookups.
+    pub(super) async fn read_one(&self, wanted: ReadRequest) -> Result<Buffer, ReadError> {
+        let _room = self.room.acquire().await;
+        let spare = self.state.lock().spare.pop();
+        self.read(spare, wanted, None).await
     }
 
     /// READs into this buffer if it is long enough. Searches that were dropped may still fill the queue: then it waits.

@@ -7,7 +7,7 @@ use longarm::{QueuePair, RemoteKey};
 use crate::layout::TableLayout;
 use crate::lookup::{FoundObject, KeyLookup};
 use crate::object::TornCheck;
-use crate::tree::{NodeCache, TreeLookup};
+use crate::tree::{KeyRange, NodeCache, ScanItem, TreeLookup};
 use crate::verbs::lane_read::must_serve;
 use crate::verbs::shared_lanes::SharedLanes;
 use crate::verbs::tree_reader::NODES;
@@ -57,8 +57,7 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> SharedTableRead
     }
 }
 
-/// A reader of one tree that many tasks share, as [`SharedTableReader`] is one of a table. It has no scans: see
-/// [`TreeReader`](crate::TreeReader).
+/// A reader of one tree that many tasks share, as [`SharedTableReader`] is one of a table.
 pub struct SharedTreeReader<Q, C: TornCheck> {
     lanes: SharedLanes<Q, TreeLookup<C>>,
 }
@@ -79,6 +78,17 @@ impl<Q: Deref<Target = QueuePair>, C: TornCheck> SharedTreeReader<Q, C> {
     /// See [`ReadError`].
     pub async fn get<T>(&self, key: &[u8], take: impl FnOnce(Option<FoundObject<'_>>) -> T) -> Result<T, ReadError> {
         self.lanes.get(key, take).await
+    }
+
+    /// Calls `each` with at most `limit` keys of a range and their objects, in the order of the keys. It promises what
+    /// [`TreeReader::scan`](crate::TreeReader::scan) does.
+    ///
+    /// Its READs wait in turn with those of lookups. On one host a scan lets other tasks run after some windows of objects.
+    ///
+    /// # Errors
+    /// See [`ReadError`]. Items that were found before have been told.
+    pub async fn scan(&self, range: &KeyRange, limit: usize, each: impl FnMut(ScanItem<'_>)) -> Result<(), ReadError> {
+        self.lanes.scan(range, limit, each).await
     }
 
     /// Its figures.
