@@ -52,6 +52,23 @@ impl<T: Outcome> InFlight<T> {
         InFlight { state, outcome: PhantomData }
     }
 
+    /// False if the request was not posted: the future is ready then, and says why. Requests that were started behind it may have
+    /// been posted all the same.
+    ///
+    /// ```no_run
+    /// # async fn example(qp: longarm::QueuePair, page: longarm::Buffer, place: longarm::RemoteKey) -> Result<(), longarm::Failure> {
+    /// let written = qp.write(page, &place).start();
+    /// if written.is_posted() {
+    ///     qp.send_inline(b"the page is there").await?;
+    /// }
+    /// # drop(written.await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_posted(&self) -> bool {
+        !matches!(self.state, InFlightState::Failed(_))
+    }
+
     /// Waits for the completion, with the thread. Polls for some microseconds, then sleeps.
     ///
     /// # Errors

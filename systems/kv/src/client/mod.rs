@@ -4,7 +4,7 @@
 //!  table      operations          get       GETs, one-sided and by RPC       long   values in pieces
 //!  range      ranges of ordered tables, one-sided and by RPC     range_steps   their steps, without READs
 //!  answer     the meaning of a lookup's outcome
-//!  put_alone  PUTs by lock, WRITE, unlock
+//!  put_alone  PUTs by lock, WRITE, unlock       alone_steps   their parts without a connection
 //!  choose     requests whose way the client chooses      choice  from its own measurements
 //!  reader     the connection for READs      report   GETs that the server did not see
 //!  session    the RPC session, and the right to the table: made again when they are lost
@@ -12,6 +12,7 @@
 //!  opening    the messages that prove who may open a table
 //! ```
 
+mod alone_steps;
 mod answer;
 mod choice;
 mod choose;
@@ -29,6 +30,7 @@ mod report;
 mod session;
 mod table;
 
+pub(crate) use alone_steps::{ALONE_PATIENCE, AlonePut, check_put_way, unknown_outcome};
 pub(crate) use answer::Answer;
 pub(crate) use choice::{ChoiceKind, Searcher, WayChoices};
 pub(crate) use choose::ChosenWay;
@@ -39,7 +41,7 @@ pub use options::{GetWay, KvOptions, PutWay};
 pub use placed::KvCluster;
 pub use range_steps::KvItem;
 pub(crate) use range_steps::{HeldItem, RangeAnswer, RangeProgress, RangeScan, must_have_order};
-pub(crate) use reader::{LOCKED, LookedUp};
+pub(crate) use reader::{LOCKED, LookedUp, pass_of};
 pub(crate) use report::ReadReport;
 pub(crate) use session::Repeat;
 pub use table::{KvStats, KvTable, TimeToLive};

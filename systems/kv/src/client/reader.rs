@@ -135,7 +135,7 @@ pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<d
 }
 
 /// The server tells where the block for copies is. A wrong place only harms the table that it has.
-fn pass_of(right: WriterRight) -> WriterPass {
+pub(crate) fn pass_of(right: WriterRight) -> WriterPass {
     WriterPass { holder: right.holder, copy_at: right.copy_at, copy_bytes: right.copy_bytes }
 }
 

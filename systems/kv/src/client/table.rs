@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::client::alone_steps::check_put_way;
 use crate::client::choice::WayChoices;
 use crate::client::long::LONG_BYTES;
 use crate::client::options::{GetWay, KvOptions, PutWay};
@@ -88,7 +89,7 @@ impl KvTable {
         };
         let until = table.session.deadline();
         table.session.open(until)?;
-        table.check_put_way()?;
+        check_put_way(&table.session.options, table.is_writable())?;
         if table.session.options.get != GetWay::Rpc {
             table.attached(until)?;
         }

@@ -38,7 +38,7 @@ impl AsyncKvTable {
                 }
             };
             let (clock, durable) = (self.core.clock(), self.core.durable());
-            let found = match reader.get(key, |found| answer_of(clock, durable, found)).await {
+            let found = match reader.table.get(key, |found| answer_of(clock, durable, found)).await {
                 // Busy: where clients PUT alone, one of them may have died with a lock. The server knows.
                 Ok(TaskAnswer::Doubtful) | Err(ReadError::Lookup(LookupError::Busy)) => {
                     self.ask(key, self.core.deadline()).await?

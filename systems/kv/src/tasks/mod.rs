@@ -3,7 +3,8 @@
 //! ```text
 //!  table     changes, scans          get     GETs by READs and by request      long   values in pieces
 //!  choose    GETs by the way that fits       range   ranges of ordered tables
-//!  reader    the connection for READs        device  GETs that the server's device carries out
+//!  put_alone PUTs by lock, WRITE, unlock
+//!  reader    the connection for READs        layouts  readers of each layout      device  GETs that the server's device carries out
 //!  core      the right to the table, requests, and all that tasks share
 //!  pause     time limits and pauses for any runtime
 //! ```
@@ -12,8 +13,10 @@ mod choose;
 mod core;
 mod device;
 mod get;
+mod layouts;
 mod long;
 mod pause;
+mod put_alone;
 mod range;
 mod reader;
 mod table;

@@ -118,7 +118,7 @@ impl AsyncKvTable {
             }
             scan.take(clock, (key, header, stored), progress);
         };
-        reader.scan(&range, limit, each).await
+        reader.table.scan(&range, limit, each).await
     }
 
     /// Asks the server for the values that may have expired, and tells the others between them.

@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use longarm::{Connection, RemoteKey, Route};
-use remote::{
-    AtomicReads, Cluster, Crc64, Cuckoo, Hopscotch, KeyRange, ObjectHeader, ReadError, ReaderOptions, ReaderStats,
-    SharedTableReader, SharedTreeReader,
-};
+use remote::{ReaderOptions, WriterPass};
 
-use crate::client::{GetWay, LOCKED, LookedUp, NoDeviceGets, Repeat};
+use crate::client::{GetWay, LOCKED, NoDeviceGets, PutWay, Repeat, pass_of};
 use crate::error::KvError;
-use crate::protocol::{ATTACH, AttachReply, AttachRequest, encode};
+use crate::protocol::{ATTACH, AttachReply, AttachRequest, decode, encode};
 use crate::server::{KvLayout, private_data};
 use crate::tasks::core::TaskCore;
 use crate::tasks::device::TaskDevice;
+use crate::tasks::layouts::LayoutReader;
 use crate::tasks::pause::{by, pause};
 
 /// The pause between two questions whether the server has the connection, too.
@@ -22,59 +20,11 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// The pause between two attempts to connect.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// A reader of a table of some layout.
-pub(super) enum TaskReader {
-    Cluster(SharedTableReader<Connection, Cluster, Crc64>),
-    Hopscotch(SharedTableReader<Connection, Hopscotch, Crc64>),
-    Cuckoo(SharedTableReader<Connection, Cuckoo, Crc64>),
-    ClusterAtomic(SharedTableReader<Connection, Cluster, AtomicReads>),
-    Tree(SharedTreeReader<Connection, Crc64>),
-    Device(TaskDevice),
-}
-
-impl TaskReader {
-    fn new(layout: KvLayout, qp: Connection, key: RemoteKey, options: ReaderOptions) -> Result<TaskReader, ReadError> {
-        Ok(match layout {
-            KvLayout::Cluster => TaskReader::Cluster(SharedTableReader::new(qp, key, options)?),
-            KvLayout::Hopscotch => TaskReader::Hopscotch(SharedTableReader::new(qp, key, options)?),
-            KvLayout::Cuckoo => TaskReader::Cuckoo(SharedTableReader::new(qp, key, options)?),
-            KvLayout::ClusterAtomic => TaskReader::ClusterAtomic(SharedTableReader::new(qp, key, options)?),
-            KvLayout::Tree => TaskReader::Tree(SharedTreeReader::new(qp, key, options)?),
-        })
-    }
-
-    pub(super) async fn get<T>(&self, key: &[u8], take: impl FnOnce(LookedUp<'_>) -> T) -> Result<T, ReadError> {
-        match self {
-            TaskReader::Cluster(reader) => reader.get(key, |found| take(found.into())).await,
-            TaskReader::Hopscotch(reader) => reader.get(key, |found| take(found.into())).await,
-            TaskReader::Cuckoo(reader) => reader.get(key, |found| take(found.into())).await,
-            TaskReader::ClusterAtomic(reader) => reader.get(key, |found| take(found.into())).await,
-            TaskReader::Tree(reader) => reader.get(key, |found| take(found.into())).await,
-            TaskReader::Device(device) => device.get(key, take).await,
-        }
-    }
-
-    /// Tells at most `limit` keys of a range in their order; none, if the table has no order.
-    pub(super) async fn scan(
-        &self,
-        range: &KeyRange,
-        limit: usize,
-        mut each: impl FnMut(&[u8], ObjectHeader, &[u8]),
-    ) -> Result<(), ReadError> {
-        let TaskReader::Tree(reader) = self else { return Ok(()) };
-        reader.scan(range, limit, |item| each(item.key, item.object.header, item.object.value)).await
-    }
-
-    pub(super) fn stats(&self) -> ReaderStats {
-        match self {
-            TaskReader::Cluster(reader) => reader.stats(),
-            TaskReader::Hopscotch(reader) => reader.stats(),
-            TaskReader::Cuckoo(reader) => reader.stats(),
-            TaskReader::ClusterAtomic(reader) => reader.stats(),
-            TaskReader::Tree(reader) => reader.stats(),
-            TaskReader::Device(_) => ReaderStats::default(),
-        }
-    }
+/// The connection for READs.
+pub(super) struct TaskReader {
+    pub(super) table: LayoutReader,
+    /// The right to write, if there is one.
+    pub(super) writer: Option<WriterPass>,
 }
 
 impl TaskCore {
@@ -112,11 +62,18 @@ impl TaskCore {
         }
     }
 
+    /// Drops a connection for READs that has failed. The next operation makes another one.
+    pub(super) fn lose(&self, failed: &Arc<TaskReader>) {
+        if self.state.lock().reader.as_ref().is_some_and(|reader| Arc::ptr_eq(reader, failed)) {
+            self.detach();
+        }
+    }
+
     /// Drops the connection for READs.
     fn detach(&self) {
         let mut state = self.state.lock();
         let lost = state.reader.take();
-        state.stats.reads += lost.as_ref().map_or(0, |lost| lost.stats().reads);
+        state.stats.reads += lost.as_ref().map_or(0, |lost| lost.table.stats().reads);
         drop(state);
         drop(lost);
     }
@@ -129,11 +86,16 @@ impl TaskCore {
         let mut attempt = [0; 8];
         getrandom::fill(&mut attempt).map_err(|error| self.not_attached(error))?;
         let attempt = u64::from_le_bytes(attempt);
-        let connecting = self.connect(opened.data_port, private_data(&opened.grant, attempt, false));
+        let connecting =
+            self.connect(opened.data_port, private_data(&opened.grant, attempt, self.options.put == PutWay::OneSided));
         let connection = by(until, connecting).await.unwrap_or_else(|| Err(self.not_attached("no answer")))?;
-        let key = loop {
-            match self.ask_for_key(opened.grant, attempt, until).await? {
-                Some(bytes) => break RemoteKey::from_bytes(&bytes).map_err(|error| self.not_attached(error))?,
+        let (key, writer) = loop {
+            let AttachReply { key, writer, .. } = self.ask_for_key(opened.grant, attempt, until).await?;
+            match key {
+                Some(bytes) => {
+                    let key = RemoteKey::from_bytes(&bytes).map_err(|error| self.not_attached(error))?;
+                    break (key, writer.map(pass_of));
+                }
                 None if !connection.is_connected() => return Err(self.not_attached("the server ended the connection")),
                 None if pause(PAUSE, until).await => {}
                 None => return Err(self.not_attached("the server has not accepted it")),
@@ -147,9 +109,11 @@ impl TaskCore {
             ..ReaderOptions::default()
         };
         if self.options.get == GetWay::Device {
-            return self.device_reader(connection, key, until).await;
+            let table = self.device_reader(connection, key, until).await?;
+            return Ok(TaskReader { table, writer: None });
         }
-        TaskReader::new(layout, connection, key, options).map_err(KvError::Read)
+        let table = LayoutReader::new(layout, connection, key, options).map_err(KvError::Read)?;
+        Ok(TaskReader { table, writer })
     }
 
     async fn device_reader(
@@ -157,10 +121,10 @@ impl TaskCore {
         connection: Connection,
         key: RemoteKey,
         until: Instant,
-    ) -> Result<TaskReader, KvError> {
+    ) -> Result<LayoutReader, KvError> {
         let (outstanding, timeout) = (self.options.outstanding, self.options.timeout);
         match TaskDevice::open(connection, key, outstanding, timeout).await {
-            Ok(device) => Ok(TaskReader::Device(device)),
+            Ok(device) => Ok(LayoutReader::Device(Box::new(device))),
             Err(NoDeviceGets::Failed(error)) => Err(self.not_attached(error)),
             Err(NoDeviceGets::Refused(error)) => {
                 // A right that was revoked meanwhile looks the same.
@@ -170,11 +134,11 @@ impl TaskCore {
         }
     }
 
-    async fn ask_for_key(&self, grant: [u8; 16], attempt: u64, until: Instant) -> Result<Option<Vec<u8>>, KvError> {
+    async fn ask_for_key(&self, grant: [u8; 16], attempt: u64, until: Instant) -> Result<AttachReply, KvError> {
         let mut request = Vec::new();
         encode(&AttachRequest { grant, attempt }, &[], &mut request);
         match self.exchange(ATTACH, request, until).await {
-            Ok(reply) => Ok(crate::protocol::decode::<AttachReply>(&reply)?.0.key),
+            Ok(reply) => Ok(decode::<AttachReply>(&reply)?.0),
             Err(status) => {
                 self.after(status, Repeat::Always, Some(grant), until).await?;
                 Err(self.not_attached("the connection to the server was lost"))

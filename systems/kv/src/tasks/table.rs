@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 
-use crate::client::{GetWay, KvOptions, KvStats, LATER, Repeat, TimeToLive, is_long, scanned_keys};
+use crate::client::{GetWay, KvOptions, KvStats, LATER, Repeat, TimeToLive, check_put_way, is_long, scanned_keys};
 use crate::envelope::KvVersion;
 use crate::error::KvError;
 use crate::protocol::*;
@@ -21,8 +21,10 @@ const TOGETHER: usize = 256;
 /// All operations are futures, on any runtime: threads of Longarm's own wake the tasks. A GET on one host is ready at its first
 /// poll. Each operation ends within [`KvOptions::timeout`], as those of [`KvTable`](crate::KvTable), and has the same errors.
 ///
+/// No future blocks its thread: threads of Longarm's own look names up, and long scans and multi-gets let other tasks run.
+///
 /// A future may be dropped at any time, and the table remains usable. A change whose future was dropped may have been executed or
-/// not. The server keeps a long value that was sent in part for a minute, and four of them for one client: further long values
+/// not; a PUT by the client alone ([`PutWay::OneSided`](crate::PutWay::OneSided)) leaves no lock. The server keeps a long value that was sent in part for a minute, and four of them for one client: further long values
 /// wait for that minute.
 ///
 /// ```no_run
@@ -52,7 +54,8 @@ impl AsyncKvTable {
     pub async fn open(address: &str, table: &str, options: KvOptions) -> Result<AsyncKvTable, KvError> {
         let table = AsyncKvTable { core: Arc::new(TaskCore::new(address, table, options)?) };
         let until = table.core.deadline();
-        table.core.open(until).await?;
+        let is_writable = table.core.open(until).await?.writable;
+        check_put_way(&table.core.options, is_writable)?;
         if table.core.options.get != GetWay::Rpc {
             table.core.reader(None, until).await?;
         }
@@ -67,7 +70,7 @@ impl AsyncKvTable {
     /// Its figures.
     pub fn stats(&self) -> KvStats {
         let state = self.core.state.lock();
-        let reads = state.reader.as_ref().map_or(0, |reader| reader.stats().reads);
+        let reads = state.reader.as_ref().map_or(0, |reader| reader.table.stats().reads);
         KvStats { reads: state.stats.reads + reads, ..state.stats }
     }
 
@@ -119,6 +122,9 @@ impl AsyncKvTable {
         condition: PutIf,
         expiry: PutExpiry,
     ) -> Result<KvVersion, KvError> {
+        if let Some(done) = self.put_alone(key, value, condition, expiry).await {
+            return done;
+        }
         let until = self.core.deadline();
         let request = |grant, out: &mut Vec<u8>| {
             encode(&PutRequest { grant, condition, expiry, key_bytes: key.len() as u32 }, &[key, value], out);

@@ -1,5 +1,6 @@
 //! Tables over the Rust API: the owner's registered memory, and readers on queue pairs.
 
+mod alone_write;
 mod direct;
 mod error;
 mod lane_read;
@@ -9,7 +10,9 @@ mod region;
 mod shared_lanes;
 mod shared_reader;
 mod shared_scan;
+mod shared_writer;
 mod timeout;
+mod to_the_end;
 mod tree_reader;
 mod turn;
 mod writer;

@@ -1,7 +1,9 @@
 //! Readers that many tasks share: lookups as futures, without a runtime of their own.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
+use async_lock::Mutex;
 use longarm::{QueuePair, RemoteKey};
 
 use crate::layout::TableLayout;
@@ -10,10 +12,11 @@ use crate::object::TornCheck;
 use crate::tree::{KeyRange, NodeCache, ScanItem, TreeLookup};
 use crate::verbs::lane_read::must_serve;
 use crate::verbs::shared_lanes::SharedLanes;
+use crate::verbs::shared_writer::SharedUpdate;
 use crate::verbs::tree_reader::NODES;
 use crate::verbs::{ReadError, ReaderOptions, ReaderStats};
 
-/// A reader of one table that many tasks share. Its lookups are futures.
+/// A reader of one table that many tasks share. Its lookups are futures, and so are its updates.
 ///
 /// [`ReaderOptions::outstanding`] lookups are under way at a time, and further ones wait for their turn. A lookup that is dropped
 /// leaves nothing behind. No runtime is needed: the device wakes the tasks.
@@ -30,7 +33,8 @@ use crate::verbs::{ReadError, ReaderOptions, ReaderStats};
 /// # }
 /// ```
 pub struct SharedTableReader<Q, L: TableLayout, C: TornCheck> {
-    lanes: SharedLanes<Q, KeyLookup<L, C>>,
+    pub(super) lanes: Arc<SharedLanes<Q, KeyLookup<L, C>>>,
+    pub(super) writing: Arc<Mutex<SharedUpdate<C>>>,
 }
 
 impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> SharedTableReader<Q, L, C> {
@@ -40,7 +44,8 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> SharedTableRead
     /// If the check needs more than the options promise.
     pub fn new(qp: Q, key: RemoteKey, options: ReaderOptions) -> Result<Self, ReadError> {
         must_serve::<C>(&qp, &options)?;
-        Ok(SharedTableReader { lanes: SharedLanes::new(qp, key, options, ()) })
+        let lanes = Arc::new(SharedLanes::new(qp, key, options, ()));
+        Ok(SharedTableReader { lanes, writing: SharedUpdate::new() })
     }
 
     /// Looks a key up, and returns the result of `take` for its object.

@@ -1,21 +1,15 @@
 //! Updates by a peer that may die: a copy first, then lock, WRITE, unlock.
 
 use std::ops::Deref;
-use std::time::Duration;
 
-use longarm::{Buffer, InFlight, QueuePair};
+use longarm::{Failure, QueuePair};
 
 use crate::layout::TableLayout;
 use crate::local::LookupError;
 use crate::lookup::FoundObject;
-use crate::object::{ObjectHeader, TornCheck};
-use crate::update::{UpdateRefusal, UpdateStep};
+use crate::object::{Location, ObjectHeader, TornCheck};
+use crate::verbs::alone_write::AloneLink;
 use crate::verbs::{ReadError, TableReader};
-
-/// Objects up to this length travel in the request itself.
-const INLINE_BYTES: usize = 192;
-/// The least length of the buffer for longer ones.
-const BUFFER_BYTES: usize = 4 << 10;
 
 /// The right of a peer to update objects, as the owner of the table gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +46,37 @@ pub enum AloneError {
     Unknown(ReadError),
 }
 
+/// The object that an update is for: its first word and its place.
+pub(super) type AlonePlace = (ObjectHeader, Location);
+
+/// Judges an object, and lets `value_of` make its new value. `None`: the key is absent.
+pub(super) fn target_of(
+    found: Option<FoundObject<'_>>,
+    pass: &WriterPass,
+    value_of: &mut impl FnMut(&FoundObject<'_>, &mut Vec<u8>) -> bool,
+    value: &mut Vec<u8>,
+) -> Option<Result<AlonePlace, AloneOutcome>> {
+    let found = found?;
+    Some(match value_of(&found, value) {
+        false => Err(AloneOutcome::Declined),
+        true if found.location.class().bytes() > pass.copy_bytes => Err(AloneOutcome::OwnerOnly),
+        true => Ok((found.header, found.location)),
+    })
+}
+
+/// The place to write to. `Err` of the inner result: the outcome without any.
+pub(super) fn after_lookup(
+    looked: Result<(), ReadError>,
+    target: Option<Result<AlonePlace, AloneOutcome>>,
+) -> Result<Result<AlonePlace, AloneOutcome>, AloneError> {
+    match looked {
+        // A writer that is gone may have left a lock.
+        Err(ReadError::Lookup(LookupError::Busy)) => Ok(Err(AloneOutcome::Contended)),
+        Err(error) => Err(AloneError::NotBegun(error)),
+        Ok(()) => Ok(target.unwrap_or(Err(AloneOutcome::OwnerOnly))),
+    }
+}
+
 impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, L, C> {
     /// Gives a present key a new value, once. `value_of` makes it from the object that a lookup finds, into the vector, or
     /// returns false.
@@ -67,22 +92,13 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
         pass: &WriterPass,
         mut value_of: impl FnMut(&FoundObject<'_>, &mut Vec<u8>) -> bool,
     ) -> Result<AloneOutcome, AloneError> {
-        let (mut place, mut is_wanted, mut value) = (None, false, std::mem::take(&mut self.value));
+        let (mut target, mut value) = (None, std::mem::take(&mut self.value));
         value.clear();
-        let looked = self.multi_get(&[key], |_, found| {
-            if let Some(found) = found {
-                place = Some((found.header, found.location));
-                is_wanted = value_of(&found, &mut value);
-            }
-        });
-        let done = match (looked, place) {
-            // A writer that is gone may have left a lock.
-            (Err(ReadError::Lookup(LookupError::Busy)), _) => Ok(AloneOutcome::Contended),
-            (Err(error), _) => Err(AloneError::NotBegun(error)),
-            (Ok(()), None) => Ok(AloneOutcome::OwnerOnly),
-            (Ok(()), Some(_)) if !is_wanted => Ok(AloneOutcome::Declined),
-            (Ok(()), Some((_, location))) if location.class().bytes() > pass.copy_bytes => Ok(AloneOutcome::OwnerOnly),
-            (Ok(()), Some(place)) => self.write_alone(place, key, &value, pass),
+        let looked = self.multi_get(&[key], |_, found| target = target_of(found, pass, &mut value_of, &mut value));
+        let done = match after_lookup(looked, target) {
+            Ok(Ok(place)) => self.write_alone(place, key, &value, pass),
+            Ok(Err(outcome)) => Ok(outcome),
+            Err(error) => Err(error),
         };
         self.value = value;
         done
@@ -90,65 +106,28 @@ impl<Q: Deref<Target = QueuePair>, L: TableLayout, C: TornCheck> TableReader<Q, 
 
     fn write_alone(
         &mut self,
-        place: (ObjectHeader, crate::object::Location),
+        place: (ObjectHeader, Location),
         key: &[u8],
         value: &[u8],
         pass: &WriterPass,
     ) -> Result<AloneOutcome, AloneError> {
-        let not_begun = AloneError::NotBegun;
-        let root = self.lanes.root.ok_or(LookupError::Busy).map_err(|error| not_begun(error.into()))?;
-        let (qp, lanes_key) = (&self.lanes.qp, self.lanes.key);
-        let (at, compare, swap) = match self.update.start(&root, place, pass.holder, key, value) {
-            Ok(UpdateStep::CompareSwap { at, compare, swap }) => (at, compare, swap),
-            Ok(_) | Err(UpdateRefusal::Locked(_)) => return Ok(AloneOutcome::Contended),
-            Err(_) => return Ok(AloneOutcome::OwnerOnly),
-        };
-        let image_bytes = self.update.image().len();
-        let word = lanes_key.word(at).map_err(|error| not_begun(error.into()))?;
-        let body_to = lanes_key.at(at + 8, image_bytes as u64 - 8).map_err(|error| not_begun(error.into()))?;
-        let copy_to = lanes_key.at(pass.copy_at, image_bytes as u64).map_err(|error| not_begun(error.into()))?;
+        let root = self.lanes.root.ok_or_else(|| AloneError::NotBegun(LookupError::Busy.into()))?;
+        let link = AloneLink { qp: &self.lanes.qp, domain: &self.lanes.domain, key: self.lanes.key };
         let timeout = self.lanes.options.timeout;
-        let unknown = |error: longarm::error::WorkError| AloneError::Unknown(error.into());
-
-        // Requests of one queue pair are carried out in order: the copy is whole before the lock is taken.
-        let mut bytes = if image_bytes <= INLINE_BYTES {
-            drop(qp.write_inline(self.update.image(), &copy_to).start());
-            None
-        } else {
-            let buffer = match self.spare.take().filter(|buffer| buffer.capacity() >= image_bytes) {
-                Some(buffer) => buffer,
-                None => self
-                    .lanes
-                    .domain
-                    .allocate(image_bytes.max(BUFFER_BYTES))
-                    .map_err(|error| not_begun(error.into()))?,
-            };
-            Some(qp.write(buffer.with(self.update.image()), &copy_to).start())
+        let unknown = |failure: Failure| AloneError::Unknown(failure.into_error().into());
+        let lock = match link.begin(&mut self.update, (&root, place), (key, value), pass, &mut self.spare)? {
+            Ok(lock) => lock,
+            Err(outcome) => return Ok(outcome),
         };
-        let swapped = qp.compare_swap(&word, compare.to_le(), swap.to_le()).wait(timeout);
-        let before = swapped.map_err(|failure| unknown(failure.into_error()))?;
-        let buffer = take_back(&mut bytes, timeout)?;
-        let UpdateStep::Write { body, header, .. } = self.update.swapped(u64::from_le(before)) else {
+        let (word, body_to) = lock.places();
+        let before = lock.swap.wait(timeout).map_err(unknown)?;
+        let mut buffer = lock.copy.wait(timeout).map_err(unknown)?;
+        let Some(unlock) = link.write(&self.update, (&word, &body_to), before, &mut buffer)? else {
             self.spare = buffer;
             return Ok(AloneOutcome::Contended);
         };
-        let mut bytes = match buffer {
-            None => {
-                drop(qp.write_inline(body, &body_to).start());
-                None
-            }
-            Some(buffer) => Some(qp.write(buffer.with(body), &body_to).start()),
-        };
-        let unlocked = qp.write_inline(&header.word().to_le_bytes(), &word).wait(timeout);
-        unlocked.map_err(|failure| unknown(failure.into_error()))?;
-        self.spare = take_back(&mut bytes, timeout)?;
-        Ok(AloneOutcome::Updated(header))
+        unlock.unlocked.wait(timeout).map_err(unknown)?;
+        self.spare = unlock.body.wait(timeout).map_err(unknown)?;
+        Ok(AloneOutcome::Updated(unlock.header))
     }
-}
-
-/// The buffer of a WRITE, when it is done.
-fn take_back(bytes: &mut Option<InFlight<Buffer>>, timeout: Duration) -> Result<Option<Buffer>, AloneError> {
-    let Some(write) = bytes.take() else { return Ok(None) };
-    let done = write.wait(timeout);
-    done.map(Some).map_err(|failure| AloneError::Unknown(failure.into_error().into()))
 }
