@@ -63,6 +63,17 @@ fn latency_load_memory_and_replies_of_another_length_are_measured() {
 }
 
 #[test]
+fn threads_share_clients_and_clients_share_a_region() {
+    let hosts = Hosts::one("rpc-switches");
+    let shared = bench(&hosts, "--way ring,datagram --mode rate --share 3 --clients 2 --depth 8 --one-region");
+    for line in &shared {
+        assert_eq!((&line["clients"], &line["threads"], &line["failed"]), (&2.into(), &6.into(), &0.into()), "{line}");
+        assert!(line["calls"].as_u64().is_some_and(|calls| calls >= 300), "{line}");
+    }
+    assert_eq!(shared.len(), 2);
+}
+
+#[test]
 fn packets_threads_and_plots() {
     let hosts = Hosts::one("rpc-plot");
     let file = hosts.dir().join("rate.svg");
@@ -98,6 +109,9 @@ fn wrong_arguments_are_refused_with_a_reason() {
         ("bench --depth 8", "latency is that of one call at a time"),
         ("bench --depth 65 --mode rate", "65 is not in 1..=64"),
         ("bench --size 2 --reply 64", "in 4 bytes"),
+        ("bench --share 2", "--share is for the rate"),
+        ("bench --share 4 --mode rate", "have 64 calls together"),
+        ("bench --share 2 --threads 2 --mode rate", "leave out --threads"),
         ("bench --plot x.svg", "give several --clients or several --size"),
         ("bench --listen 127.0.0.1:0 --connect 127.0.0.1:1", "cannot be used with"),
         ("bench --connect 127.0.0.1:9 --way ring", "UNAVAILABLE"),

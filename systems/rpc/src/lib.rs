@@ -82,7 +82,7 @@ pub use auth::ClientTls;
 #[cfg(feature = "shared-key")]
 pub use auth::SharedSecret;
 pub use channel::{Calling, Channel, ChannelStats, ConnectedChannel};
-pub use client::{Client, ClientGroup, ClientStats, SessionId};
+pub use client::{Client, ClientGroup, ClientStats, SessionId, SharedClient};
 pub use code::{Code, Executed};
 pub use message::{Request, Response};
 pub use metadata::{MAX_METADATA_BYTES, Metadata};

@@ -39,6 +39,9 @@ pub(crate) struct RpcBenchArgs {
     /// Threads that drive the clients
     #[arg(short = 'T', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) threads: u32,
+    /// Rate: threads that share each client, and with it a queue pair
+    #[arg(long, default_value_t = 1, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..=64))]
+    share: u32,
     /// Polling threads of the server; more than one are not pinned
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) server_threads: u32,
@@ -131,7 +134,8 @@ impl RpcBenchArgs {
             reply_bytes: reply.unwrap_or(size_bytes),
             clients,
             depth: self.depth.unwrap_or(if mode == BenchMode::Latency { 1 } else { 32 }),
-            threads: self.threads.min(clients),
+            threads: if self.share > 1 { self.share * clients } else { self.threads.min(clients) },
+            share: self.share,
             duration: Duration::from_secs_f64(self.seconds.clamp(0.01, 3600.0)),
             calls: self.calls,
             together: self.together,
@@ -146,6 +150,9 @@ impl RpcBenchArgs {
         }
         if self.mode() == BenchMode::Latency && self.threads > 1 {
             return refuse("--threads: one thread measures latency");
+        }
+        if let Some(why) = self.objection_to_share(clients) {
+            return refuse(why);
         }
         if self.mode() != BenchMode::Latency && self.together > 1 {
             return refuse("--together is for latency");
@@ -163,6 +170,21 @@ impl RpcBenchArgs {
             return refuse("--seconds: give a number");
         }
         Ok(())
+    }
+
+    /// The reason why the clients cannot be shared by threads, if there is one.
+    fn objection_to_share(&self, clients: &[u32]) -> Option<&'static str> {
+        let depth = u32::from(self.depth.unwrap_or(32));
+        match self.share {
+            1 => None,
+            _ if self.mode() != BenchMode::Rate => Some("--share is for the rate"),
+            _ if self.threads > 1 => Some("--share: there are as many threads for each client; leave out --threads"),
+            share if share * depth > 64 => {
+                Some("--share: the threads of a client have 64 calls together; give a smaller --depth")
+            }
+            share if clients.iter().any(|clients| clients * share > 256) => Some("--share: 256 threads at most"),
+            _ => None,
+        }
     }
 
     fn ways(&self) -> Result<Vec<Way>, Error> {

@@ -32,6 +32,8 @@ pub(super) struct BenchCase {
     pub(super) depth: u16,
     /// Threads that drive the clients.
     pub(super) threads: u32,
+    /// Threads that share each client.
+    pub(super) share: u32,
     pub(super) duration: Duration,
     /// Calls after which the measurement ends, all clients together.
     pub(super) calls: Option<u64>,
@@ -44,7 +46,11 @@ impl BenchCase {
     /// The settings of its clients.
     pub(super) fn options(&self, server: &BenchServer) -> ClientOptions {
         let standard = server.options();
-        ClientOptions { way: Some(self.way), slots: standard.slots.max(self.depth), ..standard.clone() }
+        ClientOptions {
+            way: Some(self.way),
+            slots: standard.slots.max(self.depth * self.share as u16),
+            ..standard.clone()
+        }
     }
 
     /// Connects one client.

@@ -1,8 +1,8 @@
-//! The clients of one thread: one, or a group that is polled together.
+//! The clients of one thread: one, a group that is polled together, or one that other threads have, too.
 
 use std::time::{Duration, Instant};
 
-use longarm_rpc::{CallId, Client, ClientGroup, NotStarted, SessionId, Status};
+use longarm_rpc::{CallId, Client, ClientGroup, NotStarted, SessionId, SharedClient, Status};
 
 use super::calls::BenchCall;
 use super::case::BenchCase;
@@ -19,11 +19,15 @@ const IDLE: Duration = Duration::from_millis(1);
 pub(super) enum BenchClients {
     One(Box<Client>),
     Group(Box<ClientGroup>, Vec<SessionId>),
+    Shared(Box<SharedClient>),
 }
 
 impl BenchClients {
     /// Connects all clients of a case, those of each thread together.
     pub(super) fn connect_threads(case: &BenchCase, server: &BenchServer) -> Result<Vec<BenchClients>, Status> {
+        if case.share > 1 {
+            return BenchClients::connect_shared(case, server);
+        }
         let (mut left, threads) = (case.clients as usize, case.threads.max(1) as usize);
         let each = left.div_ceil(threads);
         let mut all = Vec::new();
@@ -31,6 +35,17 @@ impl BenchClients {
             let count = each.min(left);
             all.push(BenchClients::connect(case, server, count)?);
             left -= count;
+        }
+        Ok(all)
+    }
+
+    /// Connects all clients of a case; several threads have each of them.
+    fn connect_shared(case: &BenchCase, server: &BenchServer) -> Result<Vec<BenchClients>, Status> {
+        let mut all = Vec::new();
+        for _ in 0..case.clients {
+            let client = SharedClient::from(case.connect(server)?);
+            all.extend((1..case.share).map(|_| BenchClients::Shared(Box::new(client.clone()))));
+            all.push(BenchClients::Shared(Box::new(client)));
         }
         Ok(all)
     }
@@ -47,7 +62,7 @@ impl BenchClients {
 
     pub(super) fn len(&self) -> usize {
         match self {
-            BenchClients::One(_) => 1,
+            BenchClients::One(_) | BenchClients::Shared(_) => 1,
             BenchClients::Group(_, sessions) => sessions.len(),
         }
     }
@@ -56,6 +71,7 @@ impl BenchClients {
     pub(super) fn outstanding(&self, index: usize) -> usize {
         match self {
             BenchClients::One(client) => client.outstanding(),
+            BenchClients::Shared(client) => client.outstanding(),
             BenchClients::Group(group, sessions) => group.outstanding(sessions[index]),
         }
     }
@@ -65,6 +81,7 @@ impl BenchClients {
         let started = match (self, &call.published) {
             (BenchClients::One(client), Some(body)) => client.start_published(call.method, body, None),
             (BenchClients::One(client), None) => client.start(call.method, &call.body, None),
+            (BenchClients::Shared(client), _) => client.start(call.method, &call.body, None),
             (BenchClients::Group(group, sessions), Some(body)) => {
                 group.start_published(sessions[index], call.method, body, None)
             }
@@ -85,6 +102,7 @@ impl BenchClients {
     ) -> usize {
         match self {
             BenchClients::One(client) => client.poll_for(longest, |id, reply| ended(0, id, reply)),
+            BenchClients::Shared(client) => client.poll(|id, reply| ended(0, id, reply)),
             // Its sessions are never removed, so their places are their numbers.
             BenchClients::Group(group, _) => {
                 group.poll_for(longest, |session, id, reply| ended(session.index(), id, reply))
