@@ -41,31 +41,31 @@ use crate::way::Way;
 /// # }
 /// ```
 pub struct SharedClient {
-    shared: Arc<Mutex<SharedState>>,
+    shared: Arc<Mutex<ThreadsState>>,
     /// The place of its mailbox.
     place: usize,
     /// Its calls that have not ended.
     outstanding: usize,
     /// Outcomes that it takes out of its mailbox.
-    taken: Mailbox,
+    taken: ThreadMailbox,
 }
 
-struct SharedState {
+struct ThreadsState {
     client: Client,
     /// The mailbox for the outcome of a slot's call, and that call.
     owners: Vec<Option<(usize, CallId)>>,
     /// `None` belongs to nobody.
-    mailboxes: Vec<Option<Mailbox>>,
+    mailboxes: Vec<Option<ThreadMailbox>>,
 }
 
 /// Outcomes that their thread has not taken.
 #[derive(Default)]
-struct Mailbox {
+struct ThreadMailbox {
     outcomes: Vec<(CallId, Result<Range<usize>, Status>)>,
     bytes: Vec<u8>,
 }
 
-impl Mailbox {
+impl ThreadMailbox {
     fn put(&mut self, call: CallId, reply: Result<&[u8], Status>) {
         let start = self.bytes.len();
         let reply = reply.map(|bytes| {
@@ -76,10 +76,10 @@ impl Mailbox {
     }
 }
 
-impl SharedState {
+impl ThreadsState {
     /// Takes the replies that are there, each for the thread that has made the call.
     fn drive(&mut self) {
-        let SharedState { client, owners, mailboxes } = self;
+        let ThreadsState { client, owners, mailboxes } = self;
         client.poll(|call, reply| {
             let owner = owners[usize::from(call.slot)].take_if(|(_, owned)| *owned == call);
             if let Some(mailbox) = owner.and_then(|(place, _)| mailboxes[place].as_mut()) {
@@ -93,7 +93,7 @@ impl SharedState {
             self.mailboxes.push(None);
             self.mailboxes.len() - 1
         });
-        self.mailboxes[place] = Some(Mailbox::default());
+        self.mailboxes[place] = Some(ThreadMailbox::default());
         place
     }
 }
@@ -107,9 +107,9 @@ impl SharedClient {
         Ok(SharedClient::from(Client::connect(to, options)?))
     }
 
-    fn on(shared: Arc<Mutex<SharedState>>) -> SharedClient {
+    fn on(shared: Arc<Mutex<ThreadsState>>) -> SharedClient {
         let place = shared.lock().add_mailbox();
-        SharedClient { shared, place, outstanding: 0, taken: Mailbox::default() }
+        SharedClient { shared, place, outstanding: 0, taken: ThreadMailbox::default() }
     }
 
     /// The way of the session.
@@ -172,7 +172,7 @@ impl From<Client> for SharedClient {
     /// Shares a client. The outcomes of calls that it has under way go to nobody.
     fn from(client: Client) -> SharedClient {
         let owners = vec![None; usize::from(client.slots())];
-        SharedClient::on(Arc::new(Mutex::new(SharedState { client, owners, mailboxes: Vec::new() })))
+        SharedClient::on(Arc::new(Mutex::new(ThreadsState { client, owners, mailboxes: Vec::new() })))
     }
 }
 
