@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
-use longarm_kv::LockedTable;
+use longarm_kv::{LocalTable, LockedTable};
 
 use crate::client::RespClient;
 use crate::clock::DoorClock;
@@ -32,6 +32,7 @@ pub(crate) struct Door {
     pub(crate) nodes: Option<DoorNodes>,
     pub(crate) settings: DoorSettings,
     pub(crate) counts: DoorCounts,
+    pub(crate) table: LocalTable,
     /// The random name of this door, 40 hexadecimal digits.
     pub(crate) run_id: String,
 }
@@ -49,6 +50,8 @@ pub(crate) struct DoorSettings {
 /// Counts since the door opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DoorCounts {
+    /// Connections now.
+    pub clients: u64,
     /// Connections that the door accepted.
     pub connections: u64,
     /// Connections that it refused: there were too many.

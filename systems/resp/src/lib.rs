@@ -52,18 +52,30 @@ pub fn commands() -> impl Iterator<Item = (&'static str, &'static str, &'static 
     commands::table::COMMANDS.iter().map(|command| (command.name, command.group, command.summary))
 }
 
-/// Decodes a stream of requests that arrives in pieces of so many bytes, as the door does. For fuzz targets.
+/// Decodes a stream of requests that arrives in pieces of so many bytes, as the door does: the requests, and the refusal of what
+/// follows them, if it is none. For fuzz targets.
 #[cfg(feature = "fuzzing")]
-pub fn decode_stream(stream: &[u8], piece_bytes: usize) -> Result<Vec<Vec<Vec<u8>>>, String> {
+pub fn decode_stream(stream: &[u8], piece_bytes: usize, is_stranger: bool) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
+    let limits = if is_stranger { decode::RequestLimits::STRANGER } else { decode::RequestLimits::FULL };
     let (mut decoder, mut requests, mut start) = (decode::RequestDecoder::default(), Vec::new(), 0);
     for end in (1..=stream.len()).filter(|end| end % piece_bytes.max(1) == 0 || *end == stream.len()) {
-        while let Some(len) =
-            decoder.decode(&stream[start..end], decode::RequestLimits::FULL).map_err(|error| error.to_string())?
-        {
-            requests.push(decoder.arguments(&stream[start..start + len]).map(<[u8]>::to_vec).collect());
-            decoder.clear();
-            start += len;
+        loop {
+            match decoder.decode(&stream[start..end], limits) {
+                Ok(None) => break,
+                Ok(Some(len)) => {
+                    requests.push(decoder.arguments(&stream[start..start + len]).map(<[u8]>::to_vec).collect());
+                    decoder.clear();
+                    start += len;
+                }
+                Err(error) => return (requests, Some(error.to_string())),
+            }
         }
     }
-    Ok(requests)
+    (requests, None)
+}
+
+/// Whether a pattern matches a name. For fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn glob_matches(pattern: &[u8], name: &[u8]) -> bool {
+    glob::matches(pattern, name)
 }

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use longarm_kv::{DataFigures, KvServer, TableFigures};
 
+use longarm_resp::{DoorCounts, RespServer};
+
 use crate::error::Error;
 
 /// Name, kind, help, and the figure itself.
@@ -44,8 +46,36 @@ const DISK_FIGURES: [DiskFigure; 10] = [
 ];
 
 /// Answers requests until the process ends.
-pub(super) fn serve(address: &str, server: &KvServer) -> Result<(), Error> {
-    crate::metrics::serve(address, || text(&server.figures(), server.data_figures()))
+pub(super) fn serve(address: &str, server: &KvServer, door: Option<&RespServer>) -> Result<(), Error> {
+    crate::metrics::serve(address, || {
+        let door = door.map(|door| door_text(door.counts())).unwrap_or_default();
+        text(&server.figures(), server.data_figures()) + &door
+    })
+}
+
+/// The same of the door for Redis clients.
+type DoorFigure = (&'static str, &'static str, &'static str, fn(&DoorCounts) -> u64);
+
+const DOOR_FIGURES: [DoorFigure; 7] = [
+    ("clients", "gauge", "Redis clients now", |counts| counts.clients),
+    ("connections_total", "counter", "Connections of Redis clients", |counts| counts.connections),
+    ("refused_connections_total", "counter", "Connections of Redis clients that were too many", |counts| {
+        counts.refused
+    }),
+    ("commands_total", "counter", "Commands of Redis clients", |counts| counts.commands),
+    ("error_replies_total", "counter", "Commands of Redis clients that were refused", |counts| counts.errors),
+    ("protocol_errors_total", "counter", "Connections that were ended because they sent no requests", |counts| {
+        counts.broken
+    }),
+    ("slow_clients_total", "counter", "Connections that were ended because they took no replies", |counts| counts.slow),
+];
+
+fn door_text(counts: DoorCounts) -> String {
+    let line = |(name, kind, help, figure): DoorFigure| {
+        let name = format!("longarm_kv_resp_{name}");
+        format!("# HELP {name} {help}.\n# TYPE {name} {kind}\n{name} {}\n", figure(&counts))
+    };
+    DOOR_FIGURES.map(line).concat()
 }
 
 fn text(tables: &[(String, TableFigures)], disk: Option<DataFigures>) -> String {
@@ -63,4 +93,17 @@ fn text(tables: &[(String, TableFigures)], disk: Option<DataFigures>) -> String 
         let _ = write!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}\n{name} {}\n", figure(disk));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_of_a_door_has_its_kind_and_its_value() {
+        let page = door_text(DoorCounts { clients: 3, commands: 70_000, ..DoorCounts::default() });
+        assert!(page.contains("# TYPE longarm_kv_resp_clients gauge\nlongarm_kv_resp_clients 3\n"), "{page}");
+        assert!(page.contains("# TYPE longarm_kv_resp_commands_total counter\nlongarm_kv_resp_commands_total 70000\n"));
+        assert_eq!(page.lines().count(), 3 * DOOR_FIGURES.len());
+    }
 }

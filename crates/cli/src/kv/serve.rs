@@ -97,9 +97,9 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     }
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());
-    let _door = args.door.open(&server)?;
+    let door = args.door.open(&server)?;
     match &args.metrics {
-        Some(address) => metrics::serve(address, &server),
+        Some(address) => metrics::serve(address, &server, door.as_ref()),
         None => {
             server.wait();
             Ok(())

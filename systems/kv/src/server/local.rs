@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::ServingRight;
-use journal::Journal;
+use journal::{FsyncRule, Journal};
 use longarm_rpc::{Code, Status};
 use parking_lot::MutexGuard;
 
@@ -40,7 +40,7 @@ const ATTEMPTS: usize = 2000;
 #[derive(Clone)]
 pub struct LocalTable {
     table: Arc<ServedTable>,
-    /// The log, if answers wait for the disk.
+    /// The log, if the table is kept on disk.
     journal: Option<Arc<Journal>>,
     /// The server's part of a cluster.
     right: Option<ServingRight>,
@@ -89,9 +89,19 @@ impl LocalTable {
     /// If the disk failed: then nobody knows which of the last changes will be there after a restart.
     pub fn wait_for_disk(&self) -> Result<(), KvError> {
         match &self.journal {
-            Some(journal) => Ok(wait_for_disk(journal)?),
-            None => Ok(()),
+            Some(journal) if journal.fsync() == FsyncRule::Always => Ok(wait_for_disk(journal)?),
+            _ => Ok(()),
         }
+    }
+
+    /// The rule by which changes go to disk; `None` if the table is in memory only.
+    pub fn fsync_rule(&self) -> Option<FsyncRule> {
+        self.journal.as_ref().map(|journal| journal.fsync())
+    }
+
+    /// True if a write or a sync of the log failed: then the server takes no changes until it is started again.
+    pub fn log_has_failed(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.figures().failed != 0)
     }
 
     /// Its name.

@@ -202,8 +202,8 @@ impl KvServer {
         }
         let mut tables = self.service.tables.iter();
         let table = tables.find(|table| table.name == name && !table.options.writable)?;
-        let strict = self.service.durable.as_ref().filter(|durable| durable.is_strict());
-        Some(LocalTable::new(Arc::clone(table), strict.map(|durable| Arc::clone(&durable.journal)), right))
+        let journal = self.service.durable.as_ref().map(|durable| Arc::clone(&durable.journal));
+        Some(LocalTable::new(Arc::clone(table), journal, right))
     }
 
     /// The figures of each table, by name. Those of the process are zero.

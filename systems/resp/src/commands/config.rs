@@ -1,5 +1,7 @@
 //! `CONFIG`: the settings that clients ask for. They are set when the server starts.
 
+use longarm_kv::FsyncRule;
+
 use super::Outcome;
 use crate::door::{Door, DoorCounts, RespCall};
 use crate::error::CommandError;
@@ -8,9 +10,14 @@ use crate::glob;
 fn settings(door: &Door) -> [(&'static str, String); 14] {
     let settings = &door.settings;
     let yes_no = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
+    let fsync = match door.table.fsync_rule() {
+        Some(FsyncRule::Always) => "always",
+        Some(FsyncRule::EverySecond) => "everysec",
+        Some(FsyncRule::Never) | None => "no",
+    };
     [
-        ("appendfsync", "no".into()),
-        ("appendonly", "no".into()),
+        ("appendfsync", fsync.into()),
+        ("appendonly", yes_no(door.table.fsync_rule().is_some())),
         ("bind", settings.address.ip().to_string()),
         ("cluster-enabled", yes_no(door.nodes.is_some())),
         ("databases", "1".into()),
@@ -33,7 +40,7 @@ pub(crate) fn config(call: &mut RespCall<'_, '_>) -> Outcome {
         b"get" if !words.is_empty() => get(call),
         b"set" if words.len() >= 2 => set(call)?,
         b"resetstat" if words.is_empty() => {
-            call.door.counts = DoorCounts::default();
+            call.door.counts = DoorCounts { clients: call.door.counts.clients, ..DoorCounts::default() };
             call.client.reply.ok();
         }
         name @ (b"get" | b"set" | b"resetstat") => {

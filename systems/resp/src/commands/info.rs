@@ -66,8 +66,11 @@ fn memory(call: &RespCall<'_, '_>, text: &mut String) -> std::fmt::Result {
     write!(text, "maxmemory:{}\r\nmaxmemory_policy:{policy}\r\n", call.door.settings.max_bytes)
 }
 
-fn persistence(_: &RespCall<'_, '_>, text: &mut String) -> std::fmt::Result {
-    write!(text, "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n")
+fn persistence(call: &RespCall<'_, '_>, text: &mut String) -> std::fmt::Result {
+    let status = if call.door.table.log_has_failed() { "err" } else { "ok" };
+    write!(text, "loading:0\r\nasync_loading:0\r\nrdb_bgsave_in_progress:0\r\nrdb_last_bgsave_status:ok\r\n")?;
+    write!(text, "aof_enabled:{}\r\naof_rewrite_in_progress:0\r\n", u8::from(call.door.table.fsync_rule().is_some()))?;
+    write!(text, "aof_last_write_status:{status}\r\n")
 }
 
 fn stats(call: &RespCall<'_, '_>, text: &mut String) -> std::fmt::Result {

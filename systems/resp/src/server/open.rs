@@ -154,6 +154,7 @@ fn door(table: &LocalTable, address: SocketAddr, options: &RespOptions) -> Resul
             table: table.name().into(),
         },
         counts: DoorCounts::default(),
+        table: table.clone(),
         run_id,
     })
 }

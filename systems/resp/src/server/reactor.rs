@@ -73,6 +73,7 @@ impl DoorLoop {
         if is_arrival {
             self.accept();
         }
+        self.door.counts.clients = self.connections.len() as u64;
         *self.counts.lock() = self.door.counts;
     }
 

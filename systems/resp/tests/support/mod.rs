@@ -168,8 +168,14 @@ pub(crate) fn drivers_dir() -> PathBuf {
 pub(crate) fn run_driver(dir: &Path, program: &str, arguments: &[&str]) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers").join(program);
     let python = dir.join("python/bin/python");
-    let mut command = if program.ends_with(".py") { Command::new(python) } else { Command::new("node") };
-    command.arg(file).args(arguments).env("NODE_PATH", dir.join("node_modules"));
+    let interpreter = if program.ends_with(".py") { python } else { PathBuf::from("node") };
+    let mut command = Command::new("timeout");
+    command
+        .arg(PATIENCE.as_secs().to_string())
+        .arg(interpreter)
+        .arg(file)
+        .args(arguments)
+        .env("NODE_PATH", dir.join("node_modules"));
     let said = testkit::said(&testkit::must_succeed(&mut command));
     assert!(said.trim_end().ends_with("all is well"), "{program}: {said}");
 }
