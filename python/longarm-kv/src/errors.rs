@@ -15,6 +15,12 @@ create_exception!(longarm_kv, RevokedError, PyKvError, "The server has taken the
 create_exception!(longarm_kv, ConflictError, PyKvError, "The key has another version: see the attribute `version`.");
 create_exception!(longarm_kv, WrongTypeError, PyKvError, "The value is not of the kind that the operation needs.");
 create_exception!(longarm_kv, NoOrderError, PyKvError, "The table's layout keeps no order, so it has no ranges.");
+create_exception!(
+    longarm_kv,
+    NoDeviceGetsError,
+    PyKvError,
+    "The device here or at the server carries out no GETs: other ways may work."
+);
 create_exception!(longarm_kv, TableFullError, PyKvError, "The table's memory is full.");
 create_exception!(
     longarm_kv,
@@ -48,6 +54,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ("ConflictError", py.get_type::<ConflictError>()),
         ("WrongTypeError", py.get_type::<WrongTypeError>()),
         ("NoOrderError", py.get_type::<NoOrderError>()),
+        ("NoDeviceGetsError", py.get_type::<NoDeviceGetsError>()),
         ("TableFullError", py.get_type::<TableFullError>()),
         ("InvalidArgumentError", py.get_type::<InvalidArgumentError>()),
         ("NoAnswerError", py.get_type::<NoAnswerError>()),
@@ -72,6 +79,7 @@ pub(crate) fn exception(py: Python<'_>, error: KvError) -> PyErr {
         }
         KvError::WrongType(_) => WrongTypeError::new_err(words),
         KvError::NoOrder(_) => NoOrderError::new_err(words),
+        KvError::NoDeviceGets(_) => NoDeviceGetsError::new_err(words),
         KvError::Full(_) => TableFullError::new_err(words),
         KvError::Invalid(_) => InvalidArgumentError::new_err(words),
         KvError::Server(status) => {

@@ -3,12 +3,15 @@
 //! ```text
 //!  table      operations       keys     iterator over keys      version    versions
 //!  shared     one client that threads share: the interpreter's lock is free while it waits
+//!  aio        the client for asyncio     options   settings and figures of both
 //!  buffer     bytes of Python objects      errors     exceptions
 //! ```
 
+mod aio;
 mod buffer;
 mod errors;
 mod keys;
+mod options;
 mod shared;
 mod table;
 mod version;
@@ -22,5 +25,8 @@ fn _longarm_kv(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<keys::KeyIterator>()?;
     module.add_class::<version::Version>()?;
+    module.add_class::<aio::table::TaskTable>()?;
+    module.add_class::<aio::operation::AwaitedOperation>()?;
+    module.add_class::<aio::bridge::LoopBridge>()?;
     errors::register(module)
 }

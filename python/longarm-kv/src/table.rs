@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longarm_kv::{GetWay, KvOptions, KvTable, PutExpiry, PutIf, TableSecret, TimeToLive};
+use longarm_kv::{KvTable, PutIf, TimeToLive};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping};
@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyMapping};
 use crate::buffer::{OutBuffer, bytes_of};
 use crate::errors::{InvalidArgumentError, exception};
 use crate::keys::KeyIterator;
+use crate::options::{OpenArguments, expiry_of, nanoseconds, stats_of};
 use crate::shared::SharedTable;
 use crate::version::Version;
 
@@ -44,10 +45,7 @@ impl Table {
         ttl: Option<f64>,
     ) -> PyResult<Version> {
         let (key, value) = (bytes_of(key, "a key")?, bytes_of(value, "a value")?);
-        let expiry = match ttl {
-            None => PutExpiry::Never,
-            Some(seconds) => PutExpiry::AfterNs(nanoseconds(seconds)?),
-        };
+        let expiry = expiry_of(ttl)?;
         let version = self.shared.with(py, |table| table.put_with(&key, &value, condition, expiry))?;
         Ok(Version(version))
     }
@@ -75,23 +73,11 @@ impl Table {
     }
 }
 
-fn nanoseconds(seconds: f64) -> PyResult<u64> {
-    let duration = Duration::try_from_secs_f64(seconds)
-        .map_err(|_| InvalidArgumentError::new_err(format!("{seconds} is no number of seconds")))?;
-    Ok(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-}
-
-fn secret_of(secret: Option<&Bound<'_, PyAny>>) -> PyResult<Option<TableSecret>> {
-    let Some(secret) = secret else { return Ok(None) };
-    let secret = TableSecret::new(bytes_of(secret, "a secret")?);
-    secret.map(Some).map_err(|error| InvalidArgumentError::new_err(error.to_string()))
-}
-
 #[pymethods]
 impl Table {
     /// Connects to the server at `address`, "host:port", and opens a table.
     #[new]
-    #[pyo3(signature = (address, table, *, secret=None, timeout=5.0, get="one-sided", locations=65536, outstanding=16))]
+    #[pyo3(signature = (address, table, *, secret=None, timeout=5.0, get="one-sided", put="rpc", locations=65536, outstanding=16))]
     #[allow(clippy::too_many_arguments, reason = "they are named in Python")]
     fn open(
         py: Python<'_>,
@@ -100,15 +86,11 @@ impl Table {
         secret: Option<&Bound<'_, PyAny>>,
         timeout: f64,
         get: &str,
+        put: &str,
         locations: usize,
         outstanding: usize,
     ) -> PyResult<Table> {
-        let way = GetWay::ALL.into_iter().find(|way| way.name() == get).ok_or_else(|| {
-            let names: Vec<_> = GetWay::ALL.iter().map(|way| way.name()).collect();
-            InvalidArgumentError::new_err(format!("get={get:?}: the ways are {}", names.join(", ")))
-        })?;
-        let (timeout, secret) = (Duration::from_nanos(nanoseconds(timeout)?), secret_of(secret)?);
-        let options = KvOptions { secret, get: way, locations, outstanding, timeout, ..KvOptions::default() };
+        let options = OpenArguments { secret, timeout, get, put, locations, outstanding }.options()?;
         let opened = py.detach(|| KvTable::open(address, table, options)).map_err(|error| exception(py, error))?;
         Ok(Table { shared: SharedTable::new(opened), name: table.into(), address: address.into() })
     }
@@ -312,12 +294,7 @@ impl Table {
     /// Figures of this client.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.shared.with(py, |table| Ok(table.stats()))?;
-        let figures = PyDict::new(py);
-        figures.set_item("one_sided_gets", stats.one_sided_gets)?;
-        figures.set_item("reads", stats.reads)?;
-        figures.set_item("rpc_gets", stats.rpc_gets)?;
-        figures.set_item("attached", stats.attached)?;
-        Ok(figures)
+        stats_of(py, stats)
     }
 
     /// Gives the right to the table back, and ends the connections.

@@ -21,7 +21,7 @@ class Server:
         secret = directory / "secret"
         secret.write_text(SECRET)
         secret.chmod(0o600)
-        tables = ["default,max-memory=256M", "ordered,layout=tree", f"vault,secret-file={secret}", "small,max-memory=2M,when-full=refuse"]
+        tables = ["default,max-memory=256M", "ordered,layout=tree", "shared,writable", f"vault,secret-file={secret}", "small,max-memory=2M,when-full=refuse"]
         self.command = [program, "kv", "serve", "127.0.0.1:0"]
         for table in tables:
             self.command += ["--table", table]

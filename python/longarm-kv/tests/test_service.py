@@ -89,7 +89,7 @@ def test_only_the_secret_opens_a_table(shared_server):
         Table(address, "nothing")
     with pytest.raises(longarm_kv.InvalidArgumentError, match="at least 16"):
         Table(address, "vault", secret="short")
-    with pytest.raises(longarm_kv.InvalidArgumentError, match="one-sided, rpc"):
+    with pytest.raises(longarm_kv.InvalidArgumentError, match="one-sided, rpc, device, choose"):
         Table(address, "default", get="by magic")
 
 

@@ -7,14 +7,18 @@ A GET reads the value out of the server's memory by RDMA: the server's processor
     with longarm_kv.Table("host:7480", "sessions") as table:
         version = table.put("alice", b"tuesday")
         assert table.get("alice") == b"tuesday"
+
+`AsyncTable` is the same for asyncio.
 """
 
+from ._aio import AsyncTable
 from ._longarm_kv import (
     ClosedError,
     ConflictError,
     InvalidArgumentError,
     KvError,
     NoAnswerError,
+    NoDeviceGetsError,
     NoOrderError,
     NoSuchTableError,
     NotAuthorizedError,
@@ -29,11 +33,13 @@ from ._longarm_kv import (
 )
 
 __all__ = [
+    "AsyncTable",
     "ClosedError",
     "ConflictError",
     "InvalidArgumentError",
     "KvError",
     "NoAnswerError",
+    "NoDeviceGetsError",
     "NoOrderError",
     "NoSuchTableError",
     "NotAuthorizedError",
