@@ -84,7 +84,8 @@ pub use regions::{
     NamedRegionInfo, PieceLife, RegionError, RegionRole, RemoteRegion, TenantOptions,
 };
 pub use ring::{
-    RING_DATA_AT, RemoteRing, RingBroken, RingError, RingFull, RingReader, RingWrite, RingWriter, record_bytes,
+    RING_DATA_AT, RemoteRing, RingBroken, RingConsumer, RingError, RingFull, RingReader, RingWrite, RingWriter,
+    SharedRing, SharedRingOptions, record_bytes,
 };
 pub use root::{ROOT_BYTES, RootCopy};
 pub use tree::{

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0        8        64                                                     the ring's end
-//! | head   |   0    | … | header | number | check | data, padded to 8 | header | …
+//! | head   |notices | … | header | number | check | data, padded to 8 | header | …
 //!                          header: length 32 | 1
 //! ```
 //!
@@ -12,14 +12,23 @@
 //! room. A record that wraps around the end is two WRITEs.
 //!
 //! Records have numbers without gaps, so that a log's reader knows what it has.
+//!
+//! For tasks, [`SharedRing`] gathers records to batches while others are under way. The last WRITE of a batch carries a notice
+//! (immediate data), which wakes the owner's [`RingConsumer`]. Each notice uses up a receive request, so the owner's second word
+//! tells how many it has posted: the writer's credits.
 
+mod consumer;
 mod reader;
 mod record;
+mod shared;
+mod shared_state;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub use consumer::RingConsumer;
 pub use reader::{RingBroken, RingReader};
 pub use record::{RING_DATA_AT, record_bytes};
+pub use shared::{SharedRing, SharedRingOptions};
 pub use writer::{RemoteRing, RingError, RingFull, RingWrite, RingWriter};

@@ -1,7 +1,7 @@
 //! The owner's end of a ring: it takes records out of its own memory.
 
 use crate::memory::WordMemory;
-use crate::ring::record::{DATA_AT, RING_DATA_AT, check, data_bytes, header, record_bytes};
+use crate::ring::record::{DATA_AT, NOTICES_AT, RING_DATA_AT, check, data_bytes, header, record_bytes};
 
 /// The peer has written something that is no record. The ring is good for nothing until both ends begin anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +30,8 @@ pub struct RingReader<M> {
     head: u64,
     told: u64,
     number: u64,
+    /// The length of the record that was peeked at, with its frame.
+    peeked: Option<u64>,
 }
 
 impl<M: WordMemory> RingReader<M> {
@@ -37,6 +39,12 @@ impl<M: WordMemory> RingReader<M> {
     ///
     /// `None` if the memory has no room for two of the longest records: a writer could wait for ever.
     pub fn new(memory: M, longest: u32) -> Option<RingReader<M>> {
+        RingReader::starting_at(memory, longest, 0)
+    }
+
+    /// An empty ring whose first record has that number: for an owner that has taken those before it in an earlier life. The peer
+    /// begins there, too ([`SharedRing::resume`](crate::SharedRing::resume)).
+    pub fn starting_at(memory: M, longest: u32, number: u64) -> Option<RingReader<M>> {
         let ring_bytes = memory.len_bytes().checked_sub(RING_DATA_AT)? / 8 * 8;
         if ring_bytes / 2 < record_bytes(longest) {
             return None;
@@ -44,7 +52,7 @@ impl<M: WordMemory> RingReader<M> {
         for at in (0..RING_DATA_AT + ring_bytes).step_by(8) {
             memory.store(at, 0);
         }
-        Some(RingReader { memory, ring_bytes, longest, head: 0, told: 0, number: 0 })
+        Some(RingReader { memory, ring_bytes, longest, head: 0, told: 0, number, peeked: None })
     }
 
     /// The number of the next record.
@@ -57,6 +65,18 @@ impl<M: WordMemory> RingReader<M> {
     /// # Errors
     /// If the peer has broken the ring.
     pub fn take(&mut self, data: &mut Vec<u8>) -> Result<Option<u64>, RingBroken> {
+        let number = self.peek(data)?;
+        self.free();
+        Ok(number)
+    }
+
+    /// Copies the next record to `data`, and leaves it there until [`free`](RingReader::free). An owner that ends before has not
+    /// taken it: the writer still has it ([`SharedRing::resume`](crate::SharedRing::resume)).
+    ///
+    /// # Errors
+    /// If the peer has broken the ring.
+    pub fn peek(&mut self, data: &mut Vec<u8>) -> Result<Option<u64>, RingBroken> {
+        self.peeked = None;
         let first = self.word(self.head);
         if first == 0 {
             return Ok(None);
@@ -75,6 +95,14 @@ impl<M: WordMemory> RingReader<M> {
         if number != self.number {
             return Err(RingBroken::Number { is: number, wanted: self.number });
         }
+        self.peeked = Some(all);
+        Ok(Some(number))
+    }
+
+    /// Frees the place of the record that was peeked at. Without one it does nothing.
+    pub fn free(&mut self) {
+        let Some(all) = self.peeked.take() else { return };
+        // Zeros first: when the writer learns the head, it may write here again.
         for at in (self.head..self.head + all).step_by(8) {
             self.memory.store(self.place(at), 0);
         }
@@ -83,7 +111,11 @@ impl<M: WordMemory> RingReader<M> {
         if self.head - self.told >= self.ring_bytes / 8 {
             self.tell();
         }
-        Ok(Some(number))
+    }
+
+    /// Tells the writer how many notices of batches it may have sent since the ring began.
+    pub(super) fn grant_notices(&mut self, notices: u64) {
+        self.memory.store(NOTICES_AT, notices);
     }
 
     /// Tells the writer now what was taken. Without this it learns of each eighth of the ring.

@@ -1,5 +1,7 @@
 //! The form of a record in a ring.
 
+/// The word behind the head: receive requests that the owner has posted for notices of batches, since the ring began.
+pub(super) const NOTICES_AT: u64 = 8;
 /// Where a ring's records begin. Before them is the head, in a line of its own.
 pub const RING_DATA_AT: u64 = 64;
 /// Words of a record beside its data: header, number, check, and the header again.
@@ -34,10 +36,9 @@ pub(super) fn check(header: u64, number: u64, data: &[u8]) -> u64 {
     crc_fast::crc64_nvme(data) ^ crc_fast::crc64_nvme(&frame).rotate_left(1)
 }
 
-/// Fills `out` with a record.
+/// Appends a record to `out`, whose length is a multiple of 8.
 pub(super) fn encode(number: u64, data: &[u8], out: &mut Vec<u8>) {
     let header = header(data.len() as u32);
-    out.clear();
     for word in [header, number, check(header, number, data)] {
         out.extend_from_slice(&word.to_le_bytes());
     }

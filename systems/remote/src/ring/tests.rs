@@ -10,7 +10,7 @@ const LONGEST: u32 = 200;
 type OnTheWay = std::collections::VecDeque<Vec<(u64, u64)>>;
 
 fn put_on_the_way(writer: &RingWriter, write: &RingWrite, way: &mut OnTheWay) {
-    let bytes = &writer.record()[write.bytes.clone()];
+    let bytes = &writer.batch()[write.bytes.clone()];
     let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
     way.push_back(words.enumerate().map(|(number, word)| (write.at + number as u64 * 8, word)).collect());
 }
@@ -112,7 +112,7 @@ fn hostile_writers_break_their_ring_and_nothing_else() {
         let mut writer = RingWriter::new(MEMORY);
         assert_eq!(writer.append(b"").unwrap().0, 0);
         let (_, first, _) = writer.append(b"second").unwrap();
-        for (number, word) in writer.record().chunks_exact(8).enumerate() {
+        for (number, word) in writer.batch().chunks_exact(8).enumerate() {
             memory.store(first.at - 32 + number as u64 * 8, u64::from_le_bytes(word.try_into().unwrap()));
         }
         assert_eq!(reader.take(&mut bytes), Err(RingBroken::Number { is: 1, wanted: 0 }));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use longarm::error::WorkError;
 use longarm::{Buffer, Failure, KeyError, QueuePair, RemoteKey, ResourceError};
 
+use crate::ring::reader::RingBroken;
 use crate::ring::record::{RING_DATA_AT, encode, record_bytes};
 
 /// The ring has no room for the record, as far as the writer knows.
@@ -29,40 +30,93 @@ pub struct RingWriter {
     head: u64,
     tail: u64,
     number: u64,
-    record: Vec<u8>,
+    /// Where the batch begins.
+    batch_at: u64,
+    batch: Vec<u8>,
 }
 
 impl RingWriter {
     /// The writer of an empty ring in memory of that length.
     pub fn new(memory_bytes: u64) -> RingWriter {
-        let ring_bytes = memory_bytes.saturating_sub(RING_DATA_AT) / 8 * 8;
-        RingWriter { ring_bytes, head: 0, tail: 0, number: 0, record: Vec::new() }
+        RingWriter::starting_at(memory_bytes, 0)
     }
 
-    /// Takes room for a record. Its bytes are [`record`](RingWriter::record), and the result tells the WRITEs: two if it
-    /// wraps. They have to be carried out in order.
+    /// The same for a ring whose first record has that number: see [`RingReader::starting_at`](crate::RingReader::starting_at).
+    pub fn starting_at(memory_bytes: u64, number: u64) -> RingWriter {
+        let ring_bytes = memory_bytes.saturating_sub(RING_DATA_AT) / 8 * 8;
+        RingWriter { ring_bytes, head: 0, tail: 0, number, batch_at: 0, batch: Vec::new() }
+    }
+
+    /// Takes room for a record, as a batch of its own. Its bytes are [`batch`](RingWriter::batch), and the result tells the WRITEs:
+    /// two if it wraps. They have to be carried out in order.
     ///
     /// # Errors
     /// If there is no room, until [`learn`](RingWriter::learn) tells of more. A record of more than half of the ring never
     /// has room.
     pub fn append(&mut self, data: &[u8]) -> Result<(u64, RingWrite, Option<RingWrite>), RingFull> {
-        let all = u32::try_from(data.len()).map_or(u64::MAX, record_bytes);
-        if all > self.ring_bytes / 2 || self.tail + all - self.head > self.ring_bytes {
-            return Err(RingFull(all));
-        }
-        encode(self.number, data, &mut self.record);
-        let start = self.tail % self.ring_bytes;
-        let first = (self.ring_bytes - start).min(all) as usize;
-        let write = RingWrite { bytes: 0..first, at: RING_DATA_AT + start };
-        let rest = (first < all as usize).then_some(RingWrite { bytes: first..all as usize, at: RING_DATA_AT });
-        let number = self.number;
-        (self.tail, self.number) = (self.tail + all, number + 1);
-        Ok((number, write, rest))
+        self.clear();
+        let number = self.push(data)?;
+        let (first, rest) = self.writes();
+        Ok((number, first, rest))
     }
 
-    /// The bytes of the last record that was appended.
-    pub fn record(&self) -> &[u8] {
-        &self.record
+    /// Takes room for a record at the end of the batch. Returns its number.
+    ///
+    /// # Errors
+    /// As [`append`](RingWriter::append).
+    pub fn push(&mut self, data: &[u8]) -> Result<u64, RingFull> {
+        let all = self.room_for(data.len())?;
+        encode(self.number, data, &mut self.batch);
+        let number = self.number;
+        (self.tail, self.number) = (self.tail + all, number + 1);
+        Ok(number)
+    }
+
+    /// Begins an empty batch, when the WRITEs of the last one are under way.
+    pub fn clear(&mut self) {
+        self.batch.clear();
+        self.batch_at = self.tail;
+    }
+
+    /// The bytes of the records in the batch.
+    pub fn batch(&self) -> &[u8] {
+        &self.batch
+    }
+
+    /// The WRITEs of the batch, to be carried out in order.
+    pub fn writes(&self) -> (RingWrite, Option<RingWrite>) {
+        let (start, all) = (self.batch_at % self.ring_bytes.max(1), self.batch.len());
+        let first = ((self.ring_bytes - start) as usize).min(all);
+        let write = RingWrite { bytes: 0..first, at: RING_DATA_AT + start };
+        (write, (first < all).then_some(RingWrite { bytes: first..all, at: RING_DATA_AT }))
+    }
+
+    /// The number of the next record.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// True if a record of so many bytes never has room.
+    pub(super) fn never_fits(&self, data_bytes: usize) -> bool {
+        u32::try_from(data_bytes).map_or(u64::MAX, record_bytes) > self.ring_bytes / 2
+    }
+
+    /// Where the last record ends, counted from the beginning of the ring's life.
+    pub(super) fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// The end of those that the owner has taken, as far as the writer knows.
+    pub(super) fn head(&self) -> u64 {
+        self.head
+    }
+
+    fn room_for(&self, data_bytes: usize) -> Result<u64, RingFull> {
+        let all = u32::try_from(data_bytes).map_or(u64::MAX, record_bytes);
+        match all > self.ring_bytes / 2 || self.tail + all - self.head > self.ring_bytes {
+            true => Err(RingFull(all)),
+            false => Ok(all),
+        }
     }
 
     /// Learns the head, the first word of the ring's memory. One that cannot be is ignored.
@@ -89,6 +143,25 @@ pub enum RingError {
     /// There is no memory for a buffer.
     #[error(transparent)]
     Resource(#[from] ResourceError),
+    /// The peer has written something that is no record.
+    #[error(transparent)]
+    Broken(#[from] RingBroken),
+    /// The connection has failed before, and no other one was given.
+    #[error("the connection of the ring has failed: {0}")]
+    Ended(String),
+    /// A record was not in the owner's memory in time. It may arrive later.
+    #[error("the record was not in the owner's memory after {0:?}")]
+    Late(Duration),
+    /// The owner wants records that this end has no more, or has not sent yet.
+    #[error("the owner wants the records from {wanted} on, and those from {first} to before {next} are here")]
+    Gone {
+        /// The first record that the owner wants.
+        wanted: u64,
+        /// The first one that is here.
+        first: u64,
+        /// The number of the next record.
+        next: u64,
+    },
 }
 
 /// The writer's end of a ring in a peer's memory, on a queue pair.
@@ -115,14 +188,14 @@ impl<Q: Deref<Target = QueuePair>> RemoteRing<Q> {
         let (number, first, rest) = loop {
             match self.writer.append(data) {
                 Ok(placed) => break placed,
-                Err(full) if full.0 > self.writer.ring_bytes / 2 => return Err(full.into()),
+                Err(full) if self.writer.never_fits(data.len()) => return Err(full.into()),
                 Err(full) => self.wait_for_room(full, until)?,
             }
         };
         for write in [Some(first), rest].into_iter().flatten() {
             let to = self.key.at(write.at, write.bytes.len() as u64)?;
             let mut buffer = self.take(write.bytes.len())?;
-            buffer.fill_from(&self.writer.record()[write.bytes]);
+            buffer.fill_from(&self.writer.batch()[write.bytes]);
             let written = self.qp.write(buffer, &to).wait(self.timeout);
             self.buffer = Some(written.map_err(Failure::into_error)?);
         }

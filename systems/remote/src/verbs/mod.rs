@@ -22,5 +22,7 @@ pub use lanes::{ReaderOptions, ReaderStats};
 pub use reader::{FoundPlace, TableReader};
 pub use region::TableMemory;
 pub use shared_reader::{SharedTableReader, SharedTreeReader};
+pub(crate) use timeout::within;
 pub use tree_reader::TreeReader;
+pub(crate) use turn::yield_turn;
 pub use writer::{AloneError, AloneOutcome, WriterPass};
