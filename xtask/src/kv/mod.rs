@@ -6,6 +6,7 @@
 
 mod axes;
 mod counted;
+mod doors;
 mod options;
 mod page;
 mod plan;
@@ -29,6 +30,7 @@ pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
         for command in plan::commands(&options).into_iter().chain(axes::commands(&options)) {
             results.add(&command, &program);
         }
+        doors::measure(&mut results, &program, &options);
     }
     let text = page::page(&results, &options);
     println!("{text}");

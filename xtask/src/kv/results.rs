@@ -94,6 +94,12 @@ impl KvResults {
         self.of(topic, system, workload, "ops_per_second").max_by(|one, other| one.1.total_cmp(&other.1))
     }
 
+    /// The rate at one depth.
+    pub(super) fn rate_at(&self, topic: &str, system: &str, workload: &str, depth: u64) -> Option<f64> {
+        let mut of = self.of(topic, system, workload, "ops_per_second");
+        of.find(|(at, _)| *at == depth).map(|(_, median)| median)
+    }
+
     fn of<'a>(
         &'a self,
         topic: &'a str,

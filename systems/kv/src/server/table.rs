@@ -125,8 +125,7 @@ impl TableWriter {
 
     /// Removes a key that has expired but is still there.
     fn expire_key(&mut self, key: &[u8], now_ns: u64) -> Result<(), Status> {
-        let is_due = |expires_ns: u64| expires_ns != 0 && expires_ns <= now_ns;
-        if self.directory.find(key).is_some_and(|note| is_due(note.expires_ns)) {
+        if self.directory.find(key).is_some_and(|note| is_due(note.expires_ns, now_ns)) {
             self.remove_expired(key)?;
             count(&self.counts.expired);
         }
@@ -230,8 +229,11 @@ impl TableWriter {
     ) -> Result<PutReply, Status> {
         self.check_lengths(key, (stored.len() - ENVELOPE_BYTES) as u64)?;
         self.set_now(now_ns);
-        self.expire_key(key, now_ns)?;
-        let before = self.directory.find(key).map(|note| note.expires_ns);
+        let mut before = self.directory.find(key).map(|note| note.expires_ns);
+        if before.is_some_and(|expires_ns| is_due(expires_ns, now_ns)) {
+            self.expire_key(key, now_ns)?;
+            before = None;
+        }
         let is_met = match condition {
             PutIf::Always => true,
             PutIf::Absent => before.is_none(),
@@ -413,11 +415,12 @@ impl TableWriter {
         now_ns: u64,
     ) -> Result<(KvVersion, bool), Refused> {
         let needed = stored.len() as u64 + key.len() as u64;
-        let before = self
-            .head(key)
-            .map_err(Refused::Status)?
-            .map_or(0, |(.., value_bytes)| key.len() as u64 + ENVELOPE_BYTES as u64 + value_bytes);
-        self.make_room(needed.saturating_sub(before), key, now_ns)?;
+        // The length of the value before matters only where the new one may not fit beside it.
+        if self.used_bytes() + needed > self.limit_bytes {
+            let before = self.head(key).map_err(Refused::Status)?;
+            let before = before.map_or(0, |(.., value_bytes)| key.len() as u64 + ENVELOPE_BYTES as u64 + value_bytes);
+            self.make_room(needed.saturating_sub(before), key, now_ns)?;
+        }
         self.stamp = match &mut self.log {
             None => self.stamp.wrapping_add(1),
             Some(log) => log.put(key, &stored[ENVELOPE_BYTES..], expires_ns).map_err(Refused::Status)?,
@@ -524,6 +527,10 @@ impl TableWriter {
             self.expiries.insert((expires_ns, tag));
         }
     }
+}
+
+fn is_due(expires_ns: u64, now_ns: u64) -> bool {
+    expires_ns != 0 && expires_ns <= now_ns
 }
 
 pub(super) fn tick(now_ns: u64) -> u32 {

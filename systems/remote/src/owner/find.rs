@@ -11,8 +11,16 @@ const INDEX_READ_BYTES: usize = 2048;
 impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     /// The live object of a key. One that a peer has locked must be unlocked first, because its bytes may be changing.
     pub(super) fn find(&mut self, key: &[u8]) -> Result<Option<OwnObject>, OwnerError> {
+        // One buffer for all searches: to clear a new one took as long as to read a bucket.
+        let mut bytes = std::mem::take(&mut self.index_bytes);
+        bytes.resize(INDEX_READ_BYTES, 0);
+        let found = self.find_by(key, &mut bytes);
+        self.index_bytes = bytes;
+        found
+    }
+
+    fn find_by(&mut self, key: &[u8], bytes: &mut [u8]) -> Result<Option<OwnObject>, OwnerError> {
         let mut search = L::search(&self.root.shape, L::tag(self.root.salt, key));
-        let mut bytes = [0; INDEX_READ_BYTES];
         loop {
             match search.step() {
                 SearchStep::Read { at, len_bytes } => {

@@ -82,6 +82,8 @@ pub struct TableOwner<M, L: TableLayout, C> {
     notes: L::Notes,
     options: OwnerOptions,
     keys: u64,
+    /// Bytes of the index that a search reads.
+    index_bytes: Vec<u8>,
 }
 
 impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
@@ -96,7 +98,15 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
         let (shape, area_class) = allocate_area::<M, L>(&objects.memory, &mut objects.blocks, options.keys)?;
         let root = RootCopy { sequence: 1 << 32, shape, salt: options.salt };
         root.store(&objects.memory, 0, L::CODE, C::CODE);
-        Ok(TableOwner { objects, root, area_class, notes: L::Notes::default(), options, keys: 0 })
+        Ok(TableOwner {
+            objects,
+            root,
+            area_class,
+            notes: L::Notes::default(),
+            options,
+            keys: 0,
+            index_bytes: Vec::new(),
+        })
     }
 
     /// Tells the time, which decides when freed memory is used again. Without it, none is.
