@@ -174,3 +174,34 @@ fn more_calls_than_the_device_takes_at_a_time_all_end() {
         assert_eq!(ended, started, "{way}");
     }
 }
+
+/// A poll takes all that is there. Once it took 64 completions, of requests and replies: then the send queue that all sessions
+/// share stayed full, and each of them tried to send in vain between two polls.
+#[test]
+fn one_poll_takes_the_replies_to_many_sessions() {
+    const SESSIONS: usize = 150;
+    let server = serve(1, &Arc::default());
+    for way in [Way::Datagram, Way::Immediate] {
+        let mut group = group(way);
+        let sessions: Vec<SessionId> = (0..SESSIONS).map(|_| group.connect(server.local_addr()).unwrap()).collect();
+        let mut most = 0;
+        // On a busy machine replies come late: then another round shows it.
+        testkit::wait_until("one poll takes more than a batch of completions", || {
+            let before = server.stats().requests;
+            for session in &sessions {
+                group.start(*session, SAY, b"one of many", None).unwrap();
+            }
+            let mut ended = group.poll(|_, _, reply| drop(reply.unwrap()));
+            let until = Instant::now() + Duration::from_millis(200);
+            while server.stats().requests < before + SESSIONS as u64 && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            while ended < SESSIONS {
+                let taken = group.poll(|_, _, reply| drop(reply.unwrap()));
+                (ended, most) = (ended + taken, most.max(taken));
+            }
+            most > 64
+        });
+    }
+}

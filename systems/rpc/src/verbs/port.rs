@@ -17,6 +17,8 @@ use crate::verbs::stores::{DATAGRAMS_TOGETHER, Stores};
 pub(crate) const MESSAGE_BYTES: usize = 2048;
 /// Completions that are taken at a time.
 const BATCH: usize = 64;
+/// Batches that are taken in a row, so that those who wait get their turn.
+const BATCHES: u32 = 64;
 
 /// Receive buffers of each kind that a port has from the start. The device fills buffers in turn: more of them than
 /// messages that may come at a time only wear out the processor's caches.
@@ -205,9 +207,18 @@ impl Port {
     /// Polls the completion queue, with which requests leave that wait for others. On a busy machine the thread sleeps for
     /// `longest` at most: it looks into its memory between two calls.
     pub(crate) fn ring(&mut self, longest: Duration) -> Result<(), CqError> {
-        self.cq.poll_for(&mut self.batch, BATCH, longest)?;
+        let mut taken = self.cq.poll_for(&mut self.batch, BATCH, longest)?;
         self.stores.note_polled();
         self.done.extend(self.batch.drain(..));
+        // Requests without a completion of their own come with the next one, and hold their places in the send queue till
+        // then. All sessions share that of datagrams: a full one lets each of them try in vain.
+        for _ in 1..BATCHES {
+            if taken < BATCH {
+                break;
+            }
+            taken = self.cq.poll(&mut self.batch, BATCH)?;
+            self.done.extend(self.batch.drain(..));
+        }
         Ok(())
     }
 
