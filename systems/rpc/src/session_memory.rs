@@ -7,7 +7,7 @@ use crate::carrier::{
     HerdSession, ImmediateCarrier, PacketCut, PacketEnd, READ_ABOVE_BYTES, RING_START_BYTES, RingCarrier,
 };
 use crate::handshake::SessionSizes;
-use crate::verbs::{PortAreas, VerbsArea};
+use crate::verbs::{PortAreas, UNUSED_BYTES, VerbsArea};
 use crate::way::Way;
 
 /// The facts that a carrier is made from.
@@ -57,12 +57,12 @@ impl CarrierPlan {
 
     /// True if a server's key leads to as much as the client writes.
     pub(crate) fn fits_server(&self, key: &RemoteKey) -> bool {
-        key.len_bytes() >= self.server_area_bytes()
+        key.len_bytes() >= self.server_area_bytes().max(UNUSED_BYTES)
     }
 
     /// True if a client's key leads to as much as the server writes.
     pub(crate) fn fits_client(&self, key: &RemoteKey) -> bool {
-        key.len_bytes() >= self.client_area_bytes()
+        key.len_bytes() >= self.client_area_bytes().max(UNUSED_BYTES)
     }
 
     /// The area of the server that the client reads, if the way has one.

@@ -191,14 +191,14 @@ fn one_poll_takes_the_replies_to_many_sessions() {
             for session in &sessions {
                 group.start(*session, SAY, b"one of many", None).unwrap();
             }
-            let mut ended = group.poll(|_, _, reply| drop(reply.unwrap()));
+            let mut ended = group.poll(|_, _, reply| assert_eq!(reply.unwrap()[1..], *b"one of many"));
             let until = Instant::now() + Duration::from_millis(200);
             while server.stats().requests < before + SESSIONS as u64 && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
             }
             std::thread::sleep(Duration::from_millis(5));
             while ended < SESSIONS {
-                let taken = group.poll(|_, _, reply| drop(reply.unwrap()));
+                let taken = group.poll(|_, _, reply| assert_eq!(reply.unwrap()[1..], *b"one of many"));
                 (ended, most) = (ended + taken, most.max(taken));
             }
             most > 64

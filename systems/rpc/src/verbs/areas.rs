@@ -8,15 +8,16 @@ use parking_lot::Mutex;
 use crate::verbs::area::VerbsArea;
 use crate::verbs::shelf::AreaShelf;
 
-/// The least that can be registered, for ways that need no memory on one side.
-const UNUSED_BYTES: u64 = 64;
+/// Length of the memory that one side names where its way needs none: peers refuse less.
+pub(crate) const UNUSED_BYTES: u64 = 64;
 
 /// Makes areas: each a region of its own, or all as parts of one.
 pub(crate) struct PortAreas {
     domain: ProtectionDomain,
     written: Arc<AreaShelf>,
     read: Arc<AreaShelf>,
-    /// Memory that no peer may reach. All sessions whose way needs none name it.
+    /// Memory that nobody reads. All sessions whose way needs none name it. Peers may write it as any other area: a WRITE with
+    /// immediate data, which their way has not, arrives and ends their session.
     unused: Mutex<Option<Arc<MemoryRegion>>>,
 }
 
@@ -57,7 +58,9 @@ impl PortAreas {
         let mut unused = self.unused.lock();
         let region = match &*unused {
             Some(region) => Arc::clone(region),
-            None => Arc::clone(unused.insert(Arc::new(self.domain.expose(UNUSED_BYTES as usize, Access::empty())?))),
+            None => {
+                Arc::clone(unused.insert(Arc::new(self.domain.expose(UNUSED_BYTES as usize, Access::REMOTE_WRITE)?)))
+            }
         };
         Ok(VerbsArea::whole(&region))
     }

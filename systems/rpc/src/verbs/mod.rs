@@ -8,7 +8,7 @@ mod shelf;
 mod stores;
 
 pub(crate) use area::VerbsArea;
-pub(crate) use areas::PortAreas;
+pub(crate) use areas::{PortAreas, UNUSED_BYTES};
 pub(crate) use link::{LinkParts, PeerKeys, VerbsLink};
 #[cfg(all(test, feature = "tls"))]
 pub(crate) use port::MESSAGE_BYTES;
