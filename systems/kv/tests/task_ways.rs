@@ -211,3 +211,37 @@ fn tasks_choose_their_way_and_read_alone_while_the_server_stands() {
         });
     });
 }
+
+#[test]
+fn long_scans_and_multi_gets_let_other_tasks_run() {
+    with_hub("long_scans_and_multi_gets_let_other_tasks_run", || {
+        let _server = KvProcess::server();
+        let mut setup = open("tree", options(GetWay::Rpc));
+        let keys: Vec<_> = (0..4000).map(key).collect();
+        setup.multi_put(keys.len(), |number| (&keys[number], b"value")).unwrap();
+        // One thread: all READs of this host are done at once, and no future would ever wait.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let table = task_table("tree", options(GetWay::OneSided)).await;
+            let turns = std::rc::Rc::new(std::cell::Cell::new(0));
+            let local = tokio::task::LocalSet::new();
+            let counted = std::rc::Rc::clone(&turns);
+            local.spawn_local(async move {
+                loop {
+                    counted.set(counted.get() + 1);
+                    tokio::task::yield_now().await;
+                }
+            });
+            local
+                .run_until(async {
+                    let before = turns.get();
+                    assert_eq!(table.range(.., usize::MAX).await.unwrap().len(), keys.len());
+                    let between = turns.get();
+                    assert!(between >= before + 5, "a scan: {} turns", between - before);
+                    assert_eq!(table.multi_get(&keys).await.unwrap().len(), keys.len());
+                    assert!(turns.get() >= between + 5, "a multi-get: {} turns", turns.get() - between);
+                })
+                .await;
+        });
+    });
+}

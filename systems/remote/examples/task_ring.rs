@@ -41,7 +41,7 @@ async fn own(progress: &str) -> Result<(), Box<dyn Error>> {
     let cq = domain.device().completion_queue()?;
     let qp = domain.rc(&cq).remote_access(Access::REMOTE_READ | Access::REMOTE_WRITE);
     let writer = listener.incoming().await?.accept(qp, &hello).await?;
-    let (mut ring, mut data) = (RingConsumer::new(writer, reader, 16)?, Vec::new());
+    let (mut ring, mut data) = (RingConsumer::new(writer, reader, 2)?, Vec::new());
     println!("the owner begins at record {next}");
     while ring.number() < RECORDS {
         let number = ring.peek(&mut data).await?;

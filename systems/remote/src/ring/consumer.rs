@@ -31,7 +31,7 @@ const RECORDS: u32 = 64;
 /// # async fn example(connection: Connection, memory: TableMemory) -> Result<(), RingError> {
 /// // Before the peer has the key: this fills the memory with zeros.
 /// let reader = RingReader::new(&memory, 4096).expect("room for two records");
-/// let mut ring = RingConsumer::new(connection, reader, 16)?;
+/// let mut ring = RingConsumer::new(connection, reader, 4)?;
 /// let mut data = Vec::new();
 /// loop {
 ///     let number = ring.peek(&mut data).await?;           // the record remains in the ring
@@ -51,7 +51,8 @@ pub struct RingConsumer<Q, M> {
 
 impl<Q: Deref<Target = QueuePair>, M: WordMemory> RingConsumer<Q, M> {
     /// The owner's end on its end of the writer's connection, with room for so many notices: batches that the writer may have
-    /// sent before this end looks.
+    /// sent before this end looks. Few of them, such as 2, make long batches and so a high rate. More of them let single records
+    /// leave at once.
     ///
     /// # Errors
     /// If a receive request is refused.
