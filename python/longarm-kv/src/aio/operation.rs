@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use longarm_kv::KvError;
 use parking_lot::Mutex;
@@ -12,6 +14,9 @@ use pyo3::sync::PyOnceLock;
 
 use crate::aio::bridge::LoopBridge;
 use crate::errors::exception;
+
+/// Looks before a task leaves its turn: some microseconds.
+const LOOKS: usize = 64;
 
 /// Makes the object that Python gets from the outcome.
 type Finish = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -59,11 +64,16 @@ impl OperationState {
     fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let over = || PyRuntimeError::new_err("the operation has ended already, or was given up");
         let work = self.work.as_mut().ok_or_else(over)?;
-        // The first look needs no event loop: GETs on one host end with it.
-        let waker = self.place.as_ref().map_or(Waker::noop(), |place| &place.waker);
-        let mut polled = py.detach(|| work.as_mut().poll(&mut Context::from_waker(waker)));
-        if polled.is_pending() && self.place.is_none() {
-            let place = self.place.insert(LoopPlace::running(py)?);
+        // The first looks need no event loop: GETs on one host end with one of them.
+        let mut polled = match &self.place {
+            Some(_) => Poll::Pending,
+            None => py.detach(|| first_looks(work)),
+        };
+        if polled.is_pending() {
+            let place = match &mut self.place {
+                Some(place) => place,
+                none => none.insert(LoopPlace::running(py)?),
+            };
             polled = py.detach(|| work.as_mut().poll(&mut Context::from_waker(&place.waker)));
         }
         match polled {
@@ -82,6 +92,28 @@ impl OperationState {
         }
         let work = self.work.take();
         py.detach(|| drop(work));
+    }
+}
+
+/// Looks again while the work asks for it at once: an answer on one host comes sooner than a turn of the event loop.
+fn first_looks(work: &mut Work) -> Poll<Finish> {
+    let asked = Arc::new(AskedAgain(AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&asked));
+    for _ in 0..LOOKS {
+        let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled.is_ready() || !asked.0.swap(false, Ordering::Relaxed) {
+            return polled;
+        }
+    }
+    Poll::Pending
+}
+
+/// Notes that the work wants another look.
+struct AskedAgain(AtomicBool);
+
+impl Wake for AskedAgain {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
