@@ -57,9 +57,12 @@ pub(crate) struct Port {
     batch: Vec<Completion>,
 }
 
+/// Receive buffers that are made together: each time costs a registration and a descriptor.
+const TOGETHER: u32 = 64;
+
 /// The receive buffers for so many messages that may be under way.
 fn needed(expected: u32) -> u32 {
-    expected.min(CROWD) + expected.saturating_sub(CROWD) / CROWDED
+    (expected.min(CROWD) + expected.saturating_sub(CROWD) / CROWDED).next_multiple_of(TOGETHER)
 }
 
 /// Something that has happened on a queue pair.
