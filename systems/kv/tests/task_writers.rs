@@ -42,10 +42,13 @@ fn client(number: u32) {
     });
 }
 
-/// Runs the test once more over packets, where a PUT takes several polls.
+/// Runs the test once more over packets, where a PUT takes several polls, and again with packets that are lost, doubled and late.
 fn also_over_packets(test: &str) {
     if std::env::var_os("LONGARM_LOCAL").is_none() {
         testkit::must_succeed(testkit::run_again(test, "body").env("LONGARM_LOCAL", "off"));
+        let mut lossy = testkit::run_again(test, "body");
+        lossy.env("LONGARM_LOCAL", "off").env("LONGARM_FAULTS", "seed=7,loss=0.02,dup=0.01,reorder=0.02");
+        testkit::must_succeed(&mut lossy);
     }
 }
 
