@@ -94,6 +94,11 @@ impl RequestDecoder {
         })
     }
 
+    /// The bytes of an argument; `None` if it is missing or a word of a line.
+    pub(crate) fn place_of(&self, argument: usize) -> Option<Range<usize>> {
+        self.arguments.get(argument).cloned()
+    }
+
     /// Forgets the request, before the next one.
     pub(crate) fn clear(&mut self) {
         (self.at, self.searched, self.missing, self.bulk) = (0, 0, None, None);

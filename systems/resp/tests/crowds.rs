@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use support::{DOOR, OpenDoor, Raw, with_hub};
 
 /// Connections beside those of the other program.
-const IDLE: usize = 2000;
+const IDLE: usize = 1500;
 
 fn allow_descriptors() {
     let mut limit = getrlimit(Resource::Nofile);
@@ -25,7 +25,7 @@ fn thousands_are_served_beside_idle_ones() {
         let idle: Vec<Raw> = (0..IDLE).map(|_| Raw::connect(DOOR)).collect();
         testkit::wait_until("all are there", || door.door.counts().clients == IDLE as u64);
         let output = Command::new("redis-benchmark")
-            .args(["-p", "6390", "-c", "2000", "-n", "40000", "-t", "set,get", "-q"])
+            .args(["-p", "6390", "-c", "1000", "-n", "10000", "-t", "set,get", "-q"])
             .output()
             .expect("redis-benchmark is installed (Debian package redis-tools)");
         let said = testkit::said(&output);

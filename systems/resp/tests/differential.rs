@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{DOOR, OpenDoor, REDIS, Raw, redis, with_hub};
+use support::{DOOR, OpenDoor, REDIS, Raw, encode, redis, with_hub};
 
 /// Requests of each run.
 const REQUESTS: usize = 30_000;
@@ -257,6 +257,43 @@ fn random_requests_have_the_replies_of_redis() {
             }
         }
     });
+}
+
+#[test]
+fn pipelines_in_any_pieces_have_the_replies_of_redis() {
+    with_hub("pipelines_in_any_pieces_have_the_replies_of_redis", || {
+        let (_door, _redis) = (OpenDoor::new(Default::default()), redis());
+        let (mut both, mut generator) = (Both::connect(), Generator(fastrand::Rng::with_seed(11)));
+        for _ in 0..300 {
+            let requests: Vec<Vec<String>> = (0..generator.0.usize(1..60)).map(|_| generator.request()).collect();
+            let encoded = requests.iter().map(|request| {
+                let words: Vec<Vec<u8>> = request.iter().map(|word| word.as_bytes().to_vec()).collect();
+                // Lines of words are requests, too.
+                if words.len() == 2 && generator.0.bool() && words.iter().all(|word| is_plain(word)) {
+                    return [words.join(&b' '), b"\r\n".to_vec()].concat();
+                }
+                encode(&words)
+            });
+            let stream = encoded.collect::<Vec<_>>().concat();
+            let mut rest = stream.as_slice();
+            while !rest.is_empty() {
+                let (piece, after) = rest.split_at(generator.0.usize(1..=rest.len()));
+                both.door.send_bytes(piece).unwrap();
+                rest = after;
+            }
+            both.redis.send_bytes(&stream).unwrap();
+            for request in &requests {
+                let is_time = ["pttl", "ttl"].contains(&request[0].as_str()) || request[0].contains("expiretime");
+                let of_interest = if is_time { rounded } else { without_times };
+                let (door, redis) = (both.door.reply().map(of_interest), both.redis.reply().map(of_interest));
+                assert_eq!(door, redis, "{request:?} of {requests:?}");
+            }
+        }
+    });
+}
+
+fn is_plain(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b':')
 }
 
 /// Replies with numbers of a million and more inside of an array become the same.

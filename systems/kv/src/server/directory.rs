@@ -58,6 +58,17 @@ impl KeyDirectory {
         self.buckets[bucket].iter_mut().find(|note| note.tag == tag && *note.key == *key)
     }
 
+    /// Reads the places of notes with these tags, all of one kind before the next, so that the processor fetches them together.
+    /// Returns bits of no meaning, for which the reads happen.
+    pub(crate) fn look_ahead(&self, tags: &[u64]) -> usize {
+        let buckets = |bits, tag: &u64| bits ^ self.buckets[self.bucket(*tag)].len();
+        let bits = tags.iter().fold(0, buckets);
+        tags.iter().fold(bits, |bits, tag| {
+            let note = self.buckets[self.bucket(*tag)].iter().find(|note| note.tag == *tag);
+            bits ^ usize::from(note.and_then(|note| note.key.first()).copied().unwrap_or_default())
+        })
+    }
+
     /// A key with that tag. Several may have it; this is one of them.
     pub(crate) fn find_tag(&mut self, tag: u64) -> Option<&mut KeyNote> {
         let bucket = self.bucket(tag);

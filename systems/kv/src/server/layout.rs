@@ -80,6 +80,10 @@ pub(crate) trait OwnedTable: Send {
     fn scan_parts(&mut self, _: &KeyRange, _: u64, _: EachPart<'_>) -> Option<Result<(), OwnerError>> {
         None
     }
+    /// Reads where a search for the key begins; see [`TableOwner::look_ahead`].
+    fn look_ahead(&self, _key: &[u8]) -> u64 {
+        0
+    }
     fn set_now(&mut self, now_ns: u64);
     /// Bytes of blocks in use.
     fn used_bytes(&self) -> u64;
@@ -106,6 +110,10 @@ impl<M: WordMemory + Send, L: TableLayout, C: TornCheck> OwnedTable for TableOwn
         part: &mut Vec<u8>,
     ) -> Result<Option<(ObjectHeader, u64)>, OwnerError> {
         TableOwner::get_part(self, key, from, len_bytes, part)
+    }
+
+    fn look_ahead(&self, key: &[u8]) -> u64 {
+        TableOwner::look_ahead(self, key)
     }
 
     fn set_now(&mut self, now_ns: u64) {

@@ -7,6 +7,8 @@ use crate::owner::{OwnObject, OwnerError, TableOwner};
 
 /// The longest READ of an index.
 const INDEX_READ_BYTES: usize = 2048;
+/// Bytes that a processor fetches together.
+const CACHE_LINE: usize = 64;
 
 impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
     /// The live object of a key. One that a peer has locked must be unlocked first, because its bytes may be changing.
@@ -36,6 +38,17 @@ impl<M: WordMemory, L: TableLayout, C: TornCheck> TableOwner<M, L, C> {
                 SearchStep::Absent => return Ok(None),
                 SearchStep::Torn => return Err(OwnerError::Broken),
             }
+        }
+    }
+
+    /// Reads the first part of the index that a search for this key will read. Reads for several keys overlap in the processor,
+    /// where searches would wait for the memory one after the other. Returns bits of no meaning, for which the reads happen.
+    pub fn look_ahead(&self, key: &[u8]) -> u64 {
+        match L::search(&self.root.shape, L::tag(self.root.salt, key)).step() {
+            SearchStep::Read { at, len_bytes } => {
+                (0..len_bytes).step_by(CACHE_LINE).fold(0, |bits, line| bits ^ self.objects.memory.load(at + line))
+            }
+            _ => 0,
         }
     }
 

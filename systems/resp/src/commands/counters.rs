@@ -42,12 +42,9 @@ fn add(call: &mut RespCall<'_, '_>, by: i64) -> Outcome {
 
 /// A value; more than so many bytes are no number.
 fn whole_value(call: &mut RespCall<'_, '_>, key: &[u8], most: u64) -> Result<Option<Vec<u8>>, CommandError> {
-    if call.table.head(key)?.is_none() {
-        return Ok(None);
-    }
     let mut value = Vec::new();
-    call.table.get_range(key, 0, most, &mut value)?;
-    Ok(Some(value))
+    let is_there = call.table.get_range(key, 0, most, &mut value)?;
+    Ok(is_there.then_some(value))
 }
 
 pub(crate) fn incrbyfloat(call: &mut RespCall<'_, '_>) -> Outcome {

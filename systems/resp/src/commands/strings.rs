@@ -11,6 +11,9 @@ use crate::number::parse_i64;
 /// The longest value in bytes (`proto-max-bulk-len`).
 pub(crate) const LONGEST_VALUE: u64 = 512 << 20;
 
+/// Keys whose places are fetched together.
+const AHEAD: usize = 16;
+
 pub(crate) fn get(call: &mut RespCall<'_, '_>) -> Outcome {
     call.reply_value(call.arguments[1])?;
     Ok(())
@@ -51,8 +54,11 @@ pub(crate) fn getdel(call: &mut RespCall<'_, '_>) -> Outcome {
 
 pub(crate) fn mget(call: &mut RespCall<'_, '_>) -> Outcome {
     call.client.reply.array(call.arguments.len() - 1);
-    for key in &call.arguments[1..] {
-        call.reply_value(key)?;
+    for keys in call.arguments[1..].chunks(AHEAD) {
+        call.table.look_ahead(keys.iter().copied());
+        for key in keys {
+            call.reply_value(key)?;
+        }
     }
     Ok(())
 }
@@ -82,8 +88,11 @@ fn put_all(call: &mut RespCall<'_, '_>, name: &str) -> Outcome {
     if call.arguments.len().is_multiple_of(2) {
         return Err(CommandError::arity(name));
     }
-    for pair in call.arguments[1..].chunks_exact(2) {
-        call.put(pair[0], pair[1], PutExpiry::Never)?;
+    for pairs in call.arguments[1..].chunks(2 * AHEAD) {
+        call.table.look_ahead(pairs.iter().step_by(2).copied());
+        for pair in pairs.chunks_exact(2) {
+            call.put(pair[0], pair[1], PutExpiry::Never)?;
+        }
     }
     Ok(())
 }

@@ -26,6 +26,8 @@ const MOST_READS: usize = 16;
 const TURN: usize = 32;
 /// A buffer that is longer than this is given back when it is empty.
 const KEPT_BYTES: usize = 1 << 18;
+/// Requests of a pipeline whose keys are fetched together.
+const AHEAD: usize = 16;
 /// Arguments of a request that need no allocation.
 const FEW: usize = 8;
 
@@ -35,6 +37,8 @@ pub(super) struct RespConnection {
     /// Bytes that are not yet executed.
     pub(super) pending: Vec<u8>,
     decoder: RequestDecoder,
+    /// Looks at requests that are not yet executed.
+    ahead: RequestDecoder,
     /// Bytes of the client's replies that are sent.
     sent: usize,
     /// TLS has bytes that are not sent.
@@ -50,6 +54,7 @@ impl RespConnection {
             wire,
             pending: Vec::new(),
             decoder: RequestDecoder::default(),
+            ahead: RequestDecoder::default(),
             sent: 0,
             keeps: false,
             is_paused: false,
@@ -128,6 +133,10 @@ impl RespConnection {
                     self.decoder.clear();
                     at += len;
                     turn += 1;
+                    // A request that came alone has nothing behind it.
+                    if turn % AHEAD == 1 && at < bytes.len() {
+                        self.look_ahead(&bytes[at..], table);
+                    }
                     if turn.is_multiple_of(TURN) {
                         table.yield_now();
                     }
@@ -140,6 +149,24 @@ impl RespConnection {
             }
         }
         at
+    }
+
+    /// Fetches the places of the keys of requests that come next, for all of them at a time. A request's second word is its key,
+    /// nearly always.
+    fn look_ahead(&mut self, bytes: &[u8], table: &LockedTable<'_>) {
+        let (mut keys, mut count, mut at): ([&[u8]; AHEAD], usize, usize) = ([b""; AHEAD], 0, 0);
+        for _ in 0..AHEAD {
+            self.ahead.clear();
+            // Long requests gain nothing.
+            let Ok(Some(len)) = self.ahead.decode(&bytes[at..], RequestLimits::STRANGER) else { break };
+            if let Some(place) = self.ahead.place_of(1) {
+                keys[count] = &bytes[at..][place];
+                count += 1;
+            }
+            at += len;
+        }
+        self.ahead.clear();
+        table.look_ahead(keys[..count].iter().copied());
     }
 
     fn call<'table>(&self, request: &[u8], client: &mut RespClient, door: &mut Door, table: &mut LockedTable<'table>) {

@@ -1,10 +1,16 @@
 //! Operations of a table's writer that callers in the server's process need beside those of clients.
 
+use std::hint::black_box;
+
 use longarm_rpc::Status;
 
 use super::{TableWriter, broken, status_of, tick};
 use crate::envelope::{ENVELOPE_BYTES, Envelope, KvVersion};
+use crate::server::directory::tag_of;
 use crate::server::figures::count;
+
+/// Keys that one look ahead takes together: as many as a processor's open reads, about.
+const AHEAD: usize = 16;
 
 /// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +27,28 @@ impl TableWriter {
     /// Keys that expire.
     pub(crate) fn expiring_keys(&self) -> u64 {
         self.expiries.len() as u64
+    }
+
+    /// Fetches what operations on these keys will read first, for all of them at a time.
+    pub(crate) fn look_ahead<'a>(&self, keys: impl Iterator<Item = &'a [u8]> + Clone) {
+        let mut tags = [0; AHEAD];
+        let mut rest = keys;
+        loop {
+            let (some, mut count) = (rest.clone().take(AHEAD), 0);
+            for key in some.clone() {
+                tags[count] = tag_of(self.directory.seed(), key);
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            let bits = some.fold(0, |bits, key| bits ^ self.owner.look_ahead(key));
+            black_box((self.directory.look_ahead(&tags[..count]), bits));
+            if count < AHEAD {
+                return;
+            }
+            rest.nth(AHEAD - 1);
+        }
     }
 
     /// The state of a key, without its value.
@@ -61,7 +89,7 @@ impl TableWriter {
         }))
     }
 
-    /// Appends some bytes of a value to `out`, from `from` on: fewer if the value ends before.
+    /// Appends some bytes of a value to `out`, from `from` on: fewer if the value ends before. Returns false if the key is absent.
     pub(crate) fn get_range(
         &mut self,
         key: &[u8],
@@ -69,11 +97,11 @@ impl TableWriter {
         len_bytes: u64,
         now_ns: u64,
         out: &mut Vec<u8>,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
         self.expire_key(key, now_ns)?;
         let from = (ENVELOPE_BYTES as u64).saturating_add(from);
-        self.owner.get_part(key, from, len_bytes, out).map_err(|error| status_of(&error))?;
-        Ok(())
+        let found = self.owner.get_part(key, from, len_bytes, out).map_err(|error| status_of(&error))?;
+        Ok(found.is_some())
     }
 }
 
@@ -100,7 +128,7 @@ mod tests {
         assert_eq!(&whole[1 + ENVELOPE_BYTES..], b"a value of some bytes");
         let range = |table: &mut TableWriter, from, len, now| {
             let mut out = Vec::new();
-            table.get_range(b"k", from, len, now, &mut out).unwrap();
+            assert_eq!(table.get_range(b"k", from, len, now, &mut out).unwrap(), now < 101);
             out
         };
         assert_eq!(range(&mut table, 2, 5, 100), b"value");
