@@ -2,7 +2,8 @@
 
 mod support;
 
-use support::{DOOR, OpenDoor, REDIS, Raw, encode, redis, with_hub};
+use longarm_resp::RespOptions;
+use support::{DOOR, OpenDoor, REDIS, Raw, encode, redis, redis_with, with_hub};
 
 /// Requests of each run.
 const REQUESTS: usize = 30_000;
@@ -290,6 +291,101 @@ fn pipelines_in_any_pieces_have_the_replies_of_redis() {
             }
         }
     });
+}
+
+#[test]
+fn a_cluster_of_one_node_has_the_replies_of_redis() {
+    with_hub("a_cluster_of_one_node_has_the_replies_of_redis", || {
+        let place = testkit::TestDir::new("resp-cluster-redis");
+        let (dir, mut options) = (place.path().to_str().unwrap(), RespOptions::default());
+        options.is_cluster = true;
+        let (_door, _redis) = (OpenDoor::new(options), redis_with(&["--cluster-enabled", "yes", "--dir", dir]));
+        let mut owner = Raw::connect(REDIS);
+        assert_eq!(owner.ask(&["cluster", "addslotsrange", "0", "16383"]), "+OK\r\n");
+        testkit::wait_until("Redis serves all slots", || owner.ask(&["cluster", "info"]).contains("cluster_state:ok"));
+        let (mut both, mut generator) = (Both::connect(), Generator(fastrand::Rng::with_seed(5)));
+        for number in 0..REQUESTS / 2 {
+            let (mut request, has_tag) = (generator.request(), generator.0.bool());
+            let keys = request.iter_mut().filter(|word| has_tag && word.starts_with("key:"));
+            keys.for_each(|key| key.insert_str(0, "{tag}"));
+            let is_time = ["pttl", "ttl"].contains(&request[0].as_str()) || request[0].contains("expiretime");
+            let request: Vec<Vec<u8>> = request.into_iter().map(String::into_bytes).collect();
+            both.compare(&request, if is_time { rounded } else { without_times });
+            if number % 100 == 0 {
+                both.compare(&[b"DISCARD".to_vec()], |_| Vec::new());
+                // Redis removes keys whose time was over from the beginning when it looks at them.
+                let keys: Vec<String> = (0..12).map(|number| format!("{{tag}}key:{number}")).collect();
+                both.same(&[&["exists"], &keys.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
+                both.compare(&["cluster".into(), "getkeysinslot".into(), "8338".into(), "100".into()], sorted);
+            }
+        }
+        both.compare(&[b"DISCARD".to_vec()], |_| Vec::new());
+        for line in OF_CLUSTERS.lines() {
+            both.same(&line.split(' ').collect::<Vec<_>>());
+        }
+        for what in ["info", "nodes", "slots", "shards"] {
+            both.compare(&["cluster".into(), what.into()], without_names);
+        }
+    });
+}
+
+const OF_CLUSTERS: &str = "\
+readonly
+readwrite
+asking
+readonly x
+cluster keyslot {tag}key:1
+cluster keyslot
+cluster myid x
+cluster links
+cluster replicas nobody
+cluster slaves nobody
+cluster countkeysinslot 8338
+cluster countkeysinslot 16384
+cluster countkeysinslot x
+cluster getkeysinslot 0 x
+cluster getkeysinslot 16384 1
+cluster getkeysinslot 1 -1
+cluster nonsense
+mset a 1 b 2
+mset {x}a 1 {x}b 2
+multi
+mget a b
+exec
+multi
+set a 1
+set b 2
+exec
+get a
+watch a b
+publish news x
+spublish news x
+pubsub shardchannels";
+
+/// Without what two nodes tell of themselves: ids, ports, and counts of messages and epochs.
+fn without_names(reply: Vec<u8>) -> Vec<u8> {
+    let text = String::from_utf8(reply).unwrap();
+    let is_id = |word: &str| word.len() == 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let word = |word: &str| match word {
+        word if is_id(word) => "ID".to_owned(),
+        // Redis does not know its address before another node tells it.
+        word if word.contains('@') => "PLACE".into(),
+        "127.0.0.1" => String::new(),
+        _ => word.replace("6390", "6379"),
+    };
+    let line = |line: &str| match line.split_once("epoch:").or(line.split_once("messages_")) {
+        Some((name, _)) => name.to_owned(),
+        None if line.contains("connected") => line
+            .split(' ')
+            .enumerate()
+            .filter(|(at, _)| !(4..7).contains(at))
+            .map(|(_, one)| word(one))
+            .collect::<Vec<_>>()
+            .join(" "),
+        None => word(line),
+    };
+    // The length of a text differs with the numbers in it.
+    text.split("\r\n").filter(|one| !one.starts_with('$')).map(line).collect::<Vec<_>>().join("\n").into_bytes()
 }
 
 fn is_plain(word: &[u8]) -> bool {

@@ -21,6 +21,7 @@ pub(crate) fn multi(call: &mut RespCall<'_, '_>) -> Outcome {
 
 /// Keeps a request for `EXEC`.
 pub(crate) fn queue(client: &mut RespClient, request: &[&[u8]]) {
+    let is_lost = client.is_dirty;
     let Some(transaction) = &mut client.transaction else { return };
     let bytes: usize = request.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum();
     transaction.bytes += bytes;
@@ -30,7 +31,8 @@ pub(crate) fn queue(client: &mut RespClient, request: &[&[u8]]) {
         client.reply.error(b"ERR the transaction is too long");
         return;
     }
-    if !transaction.is_broken {
+    // A watched key has changed: EXEC will execute nothing. Redis keeps no such requests either, so their slots do not matter.
+    if !transaction.is_broken && !is_lost {
         transaction.requests.push(request.iter().map(|argument| argument.to_vec()).collect());
     }
     client.reply.simple("QUEUED");

@@ -55,8 +55,13 @@ impl Drop for Program {
 
 /// A real Redis at [`REDIS`].
 pub(crate) fn redis() -> Program {
+    redis_with(&[])
+}
+
+/// The same with further arguments.
+pub(crate) fn redis_with(arguments: &[&str]) -> Program {
     let mut command = Command::new("redis-server");
-    command.args(["--port", "6379", "--save", "", "--appendonly", "no"]).stdout(Stdio::null());
+    command.args(["--port", "6379", "--save", "", "--appendonly", "no"]).args(arguments).stdout(Stdio::null());
     let program = Program(command.spawn().expect("redis-server is installed (Debian package redis-server)"));
     testkit::wait_until("redis-server listens", || TcpStream::connect(REDIS).is_ok());
     program
