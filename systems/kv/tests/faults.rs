@@ -4,7 +4,8 @@
 mod history;
 mod support;
 
-use std::fmt::Write as _;
+use std::fmt::{Arguments, Write as _};
+use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,13 +41,13 @@ pub(crate) fn client(number: u32) {
     if number == NEIGHBOUR {
         change_neighbours(&mut table);
     }
-    let mut file = std::fs::File::options().create(true).append(true).open(journal(number)).unwrap();
+    let mut file = File::options().create(true).append(true).open(journal(number)).unwrap();
     let mut random = fastrand::Rng::with_seed(u64::from(number) + now());
     let mut value = (u64::from(std::process::id()) << 32) + 1;
     loop {
         value += 1;
         let (key, kind) = (random.usize(..KEYS), random.u8(..8));
-        writeln!(file, "begin {key} {kind} {value} {}", now()).unwrap();
+        note(&mut file, format_args!("begin {key} {kind} {value} {}", now()));
         let name = format!("key {key}");
         let outcome = if number >= TREE && kind == 7 {
             get_by_range(&mut table, name.as_bytes())
@@ -55,13 +56,18 @@ pub(crate) fn client(number: u32) {
         };
         let ended = now();
         match outcome {
-            Ok(outcome) => writeln!(file, "end {outcome} {ended}").unwrap(),
+            Ok(outcome) => note(&mut file, format_args!("end {outcome} {ended}")),
             // A server that was stopped for long refuses what may have waited for it longer than its caller does.
-            Err(KvError::Server(status)) if status.can_repeat() => writeln!(file, "nothing").unwrap(),
-            Err(KvError::Server(_) | KvError::NotAttached(..)) => writeln!(file, "unknown").unwrap(),
+            Err(KvError::Server(status)) if status.can_repeat() => note(&mut file, format_args!("nothing")),
+            Err(KvError::Server(_) | KvError::NotAttached(..)) => note(&mut file, format_args!("unknown")),
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Adds a line by one system call, so that a client which is killed leaves no half of a line.
+fn note(file: &mut File, line: Arguments<'_>) {
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 /// Executes an operation, and tells the outcome as a number.
@@ -124,8 +130,8 @@ fn read_journal(client: u32, histories: &mut [Vec<Recorded>]) -> usize {
             ("begin", Some(all), _) => begun.replace(all).into_iter().for_each(|open| add(open, None)),
             ("nothing", ..) => begun = None,
             ("end", _, [result, end]) => add(begun.take().unwrap(), Some((*result, *end))),
-            // Half a line: the client was killed while it wrote.
-            _ => {}
+            ("unknown", ..) => {}
+            _ => panic!("no line of a journal: {line:?}"),
         }
     }
     begun.into_iter().for_each(|open| add(open, None));

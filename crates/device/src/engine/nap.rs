@@ -11,7 +11,7 @@ use crate::clock;
 use crate::engine::caller::StepCaller;
 use crate::engine::rest::Advice;
 use crate::engine::scratch::{PathScratch, ThreadScratch};
-use crate::engine::watch::{OnWatch, Watcher};
+use crate::engine::watch::{NapTicket, OnWatch, Watcher};
 use crate::engine::{Engine, usage};
 use crate::objects::counters::EngineCounter;
 use crate::path::shm::LanePath;
@@ -41,11 +41,9 @@ impl Engine {
             self.stay_awake();
             return false;
         }
-        if !scratch.rest.is_announced() {
-            return self.announce_nap(scratch);
-        }
+        let Some(ticket) = scratch.rest.take_ticket() else { return self.announce_nap(scratch) };
         self.send_everything(&mut scratch.path);
-        if !self.nap(wanted, longest) {
+        if !self.watch.is_current(ticket) || !self.nap(|| wanted.load(Acquire) > 0, ticket, longest) {
             return false;
         }
         if self.step(StepCaller::Application, scratch) {
@@ -58,19 +56,27 @@ impl Engine {
         true
     }
 
-    /// Tells peers on this host that they must wake the process when they change its memory. False if they may not
-    /// hear it: then the thread polls.
+    /// Tells peers on this host, and the other threads, that they must wake the thread when they change the process's
+    /// memory. False if they may not hear it: then the thread polls.
     fn announce_nap(&self, scratch: &mut ThreadScratch) -> bool {
+        // Other threads hear the first announcement a little later: that one is only made.
+        let is_counted = self.watch.count_changes();
         let is_heard = self.shm.as_ref().is_none_or(|shm| shm.export.export().watch_memory());
-        if is_heard && self.step(StepCaller::Application, scratch) {
+        if !is_counted || !is_heard {
+            return false;
+        }
+        if self.step(StepCaller::Application, scratch) {
             scratch.rest.found();
         }
-        is_heard
+        scratch.rest.announce(self.watch.ticket());
+        true
     }
 
-    /// Tells peers on this host that the naps are over.
+    /// Tells peers on this host that the naps are over, unless another thread naps.
     fn stay_awake(&self) {
-        if let (Some(shm), Ok(_on_watch)) = (&self.shm, self.watch.take(Watcher::Application)) {
+        if let (Some(shm), Ok(_on_watch)) = (&self.shm, self.watch.take(Watcher::Application))
+            && !self.watch.count_change()
+        {
             shm.export.export().stay_awake();
             shm.export.export().unwatch_memory();
         }
@@ -86,12 +92,13 @@ impl Engine {
     }
 
     /// Sleeps until something arrives. False if another thread had to be woken instead.
-    fn nap(&self, wanted: &AtomicU32, longest: Duration) -> bool {
+    fn nap(&self, is_wanted: impl Fn() -> bool, ticket: NapTicket, longest: Duration) -> bool {
         let napping = self.watch.nap();
+        let is_wanted = || is_wanted() || !self.watch.is_current(ticket);
         match self.watch.take(Watcher::Application) {
-            Ok(on_watch) => self.nap_on_watch(&on_watch, wanted, longest),
+            Ok(on_watch) => self.nap_on_watch(&on_watch, is_wanted, longest),
             Err(Watcher::Application) => {
-                self.sleep(wanted, longest, |longest| Ok(self.watch.doze(longest, || wanted.load(Acquire) > 0)));
+                self.sleep(&is_wanted, longest, |longest| Ok(self.watch.doze(longest, &is_wanted)));
             }
             // The background thread has not noticed yet that the application is there.
             Err(Watcher::Background) => {
@@ -104,12 +111,12 @@ impl Engine {
         true
     }
 
-    fn nap_on_watch(&self, on_watch: &OnWatch<'_>, wanted: &AtomicU32, longest: Duration) {
+    fn nap_on_watch(&self, on_watch: &OnWatch<'_>, is_wanted: impl Fn() -> bool, longest: Duration) {
         let slots = &self.services.slots;
         slots.all().filter_map(|slot| slot.receiver.try_lock()).for_each(|mut receiver| receiver.side.pause());
         let sockets = || slots.all().map(|slot| slot.socket.as_fd());
         let Some(shm) = &self.shm else {
-            return self.sleep(wanted, longest, |longest| on_watch.wait(sockets(), longest));
+            return self.sleep(is_wanted, longest, |longest| on_watch.wait(sockets(), longest));
         };
         if shm.frames_wait() {
             return;
@@ -117,7 +124,7 @@ impl Engine {
         let export = shm.export.export();
         let certain = export.fall_asleep(true);
         if certain && !shm.frames_wait() {
-            self.sleep(wanted, longest, |longest| on_watch.wait(sockets(), longest));
+            self.sleep(is_wanted, longest, |longest| on_watch.wait(sockets(), longest));
             if !shm.frames_wait() {
                 // A change of memory may be for a thread that dozes.
                 self.watch.wake_dozing();
@@ -127,8 +134,13 @@ impl Engine {
     }
 
     /// Calls `block` with the longest time that it may block, unless there is something to do.
-    fn sleep(&self, wanted: &AtomicU32, longest: Duration, block: impl FnOnce(Duration) -> rustix::io::Result<bool>) {
-        if wanted.load(Acquire) > 0 || self.schedule.has_backlog() {
+    fn sleep(
+        &self,
+        is_wanted: impl Fn() -> bool,
+        longest: Duration,
+        block: impl FnOnce(Duration) -> rustix::io::Result<bool>,
+    ) {
+        if is_wanted() || self.schedule.has_backlog() {
             return;
         }
         let longest = if self.schedule.stalled.is_empty() { longest } else { NAP_FOR_ROOM.min(longest) };

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use transport::Time;
 
+use crate::engine::watch::NapTicket;
+
 /// The weight of an empty poll of the lanes alone, and of an empty poll of everything.
 pub(crate) const LANE_POLL: u32 = 1;
 pub(crate) const FULL_POLL: u32 = 16;
@@ -73,8 +75,8 @@ pub(crate) struct RestPolicy {
     hold: Duration,
     /// The end of the last rest.
     rested: Time,
-    /// The next nap was announced to peers that change this process's memory.
-    announced: bool,
+    /// The ticket of the next nap, if that was announced to peers that change this process's memory.
+    announced: Option<NapTicket>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +89,7 @@ enum RestState {
 
 impl Default for RestPolicy {
     fn default() -> RestPolicy {
-        RestPolicy { empty: 0, state: RestState::Spinning(None), hold: HOLD_MIN, rested: Time(0), announced: false }
+        RestPolicy { empty: 0, state: RestState::Spinning(None), hold: HOLD_MIN, rested: Time(0), announced: None }
     }
 }
 
@@ -139,16 +141,24 @@ impl RestPolicy {
             }
             RestState::Resting { until, polled } => {
                 self.state = RestState::Resting { until, polled: now };
-                if now.since(polled) <= DENSE { Advice::Nap } else { Advice::Spin }
+                if now.since(polled) <= DENSE {
+                    return Advice::Nap;
+                }
+                // Peers will hear that the thread is awake. So the next nap needs an announcement of its own.
+                self.announced = None;
+                Advice::Spin
             }
         }
     }
 
-    /// Whether the next nap was announced already; if not, it is from now on. A program that polls memory looks at it
-    /// between the announcement and the nap.
-    pub(crate) fn is_announced(&mut self) -> bool {
-        self.announced = !self.announced;
-        !self.announced
+    /// Notes that the next nap is announced. A program that polls memory looks at it between the announcement and the nap.
+    pub(crate) fn announce(&mut self, ticket: NapTicket) {
+        self.announced = Some(ticket);
+    }
+
+    /// Takes the ticket of the next nap, if that was announced.
+    pub(crate) fn take_ticket(&mut self) -> Option<NapTicket> {
+        self.announced.take()
     }
 
     /// Notes the end of a nap.
@@ -160,7 +170,7 @@ impl RestPolicy {
 
     /// Returns to polls, since the thread is about to sleep until an event.
     pub(crate) fn spin(&mut self) {
-        (self.state, self.empty, self.announced) = (RestState::Spinning(None), 0, false);
+        (self.state, self.empty, self.announced) = (RestState::Spinning(None), 0, None);
     }
 
     /// Rests from now on.

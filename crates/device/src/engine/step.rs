@@ -65,6 +65,9 @@ impl Engine {
                 let framed = self.receive_frames(self.acks_of_application(), scratch);
                 self.send_ready_frames(&mut scratch.path);
                 self.settle(&mut scratch.path);
+                if framed {
+                    self.watch.note_change();
+                }
                 framed
             }
             LanePoll::Acks => {
@@ -76,8 +79,18 @@ impl Engine {
         }
     }
 
-    /// Makes one step. It leaves the sockets that other threads receive from to them.
+    /// Makes one step, and tells threads that nap if anything had arrived. It leaves the sockets that other threads
+    /// receive from to them.
     pub(crate) fn step(&self, caller: StepCaller, scratch: &mut ThreadScratch) -> bool {
+        let found = self.step_silently(caller, scratch);
+        if found {
+            self.watch.note_change();
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn step_silently(&self, caller: StepCaller, scratch: &mut ThreadScratch) -> bool {
         let acks = match caller {
             StepCaller::Application => self.acks_of_application(),
             StepCaller::Background => AckTiming::Now,

@@ -4,6 +4,18 @@
 //! there is one *watch*. The background thread has it while it blocks; a thread of the application takes it for a nap.
 //! Other threads that nap meanwhile [doze](SocketWatch::doze). A thread that adds completions [rings](SocketWatch::ring): that wakes
 //! everybody who naps at that moment, once.
+//!
+//! A program may also poll memory that its peers WRITE, and no completion tells it. Another thread may take such a WRITE
+//! out of a socket or lane. So a thread gets a [`NapTicket`] before its program looks at the memory once more, and the
+//! ticket tells whether anything was taken since:
+//!
+//! ```text
+//!   thread that takes a WRITE              thread that naps
+//!   count a change                         count a napper
+//!   nappers? ─► ring                       is the ticket still current? ─► sleep
+//! ```
+//!
+//! This is Dekker's pattern: both store, then both load, and at least one sees the other's store.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -33,6 +45,10 @@ pub(crate) struct SocketWatch {
     dozing: Condvar,
     /// The number of naps so far.
     naps: AtomicU64,
+    /// A thread has got a ticket at some time: from then on threads count what they take.
+    has_tickets: AtomicBool,
+    /// The number of times that a thread has taken something, or has ended the watch over memory.
+    changes: AtomicU64,
     /// An epoll instance with all of these and the sockets, so that one system call waits for all of them.
     all: OwnedFd,
     /// The number of sockets in it.
@@ -49,6 +65,15 @@ pub(crate) enum Watcher {
 
 /// The watch, which is free again when this is dropped.
 pub(crate) struct OnWatch<'a>(&'a SocketWatch);
+
+/// The right of a thread to nap, as long as no thread takes anything out of the sockets and lanes of this watch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(test, derive(Default))]
+pub(crate) struct NapTicket {
+    /// The address of the watch: a thread may poll the queues of several devices.
+    watch: usize,
+    changes: u64,
+}
 
 /// A nap of the application, which ends when this is dropped.
 pub(crate) struct Napping<'a>(&'a SocketWatch);
@@ -75,6 +100,8 @@ impl SocketWatch {
             calls: Mutex::new(0),
             dozing: Condvar::new(),
             naps: AtomicU64::new(0),
+            has_tickets: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
         })
     }
 
@@ -114,6 +141,42 @@ impl SocketWatch {
         Napping(self)
     }
 
+    /// Makes threads count what they take from now on. False if they did not until now.
+    pub(crate) fn count_changes(&self) -> bool {
+        self.has_tickets.swap(true, SeqCst)
+    }
+
+    /// A ticket for a nap. The program must look at its memory once more before the nap begins.
+    pub(crate) fn ticket(&self) -> NapTicket {
+        NapTicket { watch: std::ptr::from_ref(self).addr(), changes: self.changes.load(SeqCst) }
+    }
+
+    /// Whether a thread may still nap with this ticket. A thread that naps asks after it has counted itself.
+    pub(crate) fn is_current(&self, ticket: NapTicket) -> bool {
+        self.ticket() == ticket
+    }
+
+    /// Notes that the calling thread has taken packets or frames, which may have changed memory. It wakes the threads that nap.
+    #[inline]
+    pub(crate) fn note_change(&self) {
+        if self.has_tickets.load(Relaxed) {
+            self.note_change_now();
+        }
+    }
+
+    #[cold]
+    fn note_change_now(&self) {
+        if self.count_change() {
+            self.ring();
+        }
+    }
+
+    /// Ends all tickets. Whether a thread naps that had one.
+    pub(crate) fn count_change(&self) -> bool {
+        self.changes.fetch_add(1, SeqCst);
+        self.nappers.load(SeqCst) > 0
+    }
+
     /// Whether a thread of the application naps.
     #[inline]
     pub(crate) fn is_napped_on(&self) -> bool {
@@ -135,9 +198,17 @@ impl SocketWatch {
         self.wake_dozing_now();
     }
 
-    /// Wakes the napping threads without the watch, if there are any.
+    /// Wakes the napping threads without the watch, if there are any: the bell may have been for them.
     pub(crate) fn wake_dozing(&self) {
+        self.changes.fetch_add(1, SeqCst);
         if self.nappers.load(SeqCst) > 1 {
+            self.wake_dozing_now();
+        }
+    }
+
+    /// Wakes the threads that doze if the one with the watch has left: one of them takes it over.
+    pub(crate) fn wake_if_unwatched(&self) {
+        if self.taken.load(SeqCst) == 0 && self.nappers.load(SeqCst) > 0 {
             self.wake_dozing_now();
         }
     }
@@ -155,9 +226,10 @@ impl SocketWatch {
         is_wanted() || !self.dozing.wait_while_for(&mut calls, |calls| *calls == before, longest).timed_out()
     }
 
-    /// Makes the bell unreadable.
+    /// Makes the bell unreadable. A peer may have rung it because it has changed memory.
     pub(crate) fn silence(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        self.note_change();
     }
 }
 
@@ -263,6 +335,54 @@ mod tests {
         assert!(is_woken(), "sockets are seen, too");
         watch.ring();
         assert!(is_woken());
+    }
+
+    #[test]
+    fn a_ticket_ends_with_anything_that_a_thread_takes() {
+        let watch = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
+        let other = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
+        assert!(!watch.count_changes() && watch.count_changes());
+        let ticket = watch.ticket();
+        assert!(watch.is_current(ticket) && !other.is_current(ticket), "it is for naps on this watch");
+        watch.note_change();
+        assert!(!watch.is_current(ticket));
+        for change in [SocketWatch::wake_dozing, SocketWatch::silence] {
+            let ticket = watch.ticket();
+            change(&watch);
+            assert!(!watch.is_current(ticket));
+        }
+        assert!(!watch.count_change());
+        let _nap = watch.nap();
+        assert!(watch.count_change(), "a thread naps");
+    }
+
+    #[test]
+    fn a_thread_that_takes_something_wakes_those_that_nap() {
+        let watch = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
+        let on_watch = watch.take(Watcher::Application).unwrap();
+        watch.note_change();
+        assert!(!is_woken(&on_watch, SHORT), "nobody naps");
+        let _nap = watch.nap();
+        watch.note_change();
+        assert!(!is_woken(&on_watch, SHORT), "nobody has got a ticket");
+        watch.count_changes();
+        watch.note_change();
+        assert!(is_woken(&on_watch, LONG));
+    }
+
+    #[test]
+    fn threads_that_doze_are_woken_when_nobody_has_the_watch() {
+        let watch = SocketWatch::new(wake_descriptor().unwrap()).unwrap();
+        let calls = || *watch.calls.lock();
+        watch.wake_if_unwatched();
+        assert_eq!(calls(), 0, "nobody naps");
+        let _naps = (watch.nap(), watch.nap());
+        let on_watch = watch.take(Watcher::Application).unwrap();
+        watch.wake_if_unwatched();
+        assert_eq!(calls(), 0, "a thread has the watch");
+        drop(on_watch);
+        watch.wake_if_unwatched();
+        assert_eq!(calls(), 1);
     }
 
     #[test]

@@ -123,10 +123,12 @@ impl Worker {
     }
 
     /// Attends an application that naps on a busy machine and takes arrivals itself. The thread serves the deadlines that
-    /// come up during a nap, and packets that wait while the application does something else.
+    /// come up during a nap, and packets that wait while the application does something else. It wakes threads that doze
+    /// when the one with the watch has left: nobody would hear the bell.
     fn attend(&mut self) {
         self.nap(ATTENDING);
         self.step(StepCaller::StandIn);
+        self.engine.watch.wake_if_unwatched();
     }
 
     fn take_a_nap(&mut self) {

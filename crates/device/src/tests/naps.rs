@@ -22,12 +22,22 @@ fn await_numbers(node: &Node, last: u64, seen: &AtomicU64) {
     }
 }
 
+/// Ends the other thread when the test fails.
+struct Finish<'a>(&'a AtomicU64);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        self.0.store(u64::MAX, SeqCst);
+    }
+}
+
 fn writes_wake_a_thread_that_polls_memory() {
     on_loopback(|group| {
         let (a, b) = pair(group, Setup::new(QpType::Rc));
         let (seen, last) = (AtomicU64::new(0), 50);
         std::thread::scope(|scope| {
             scope.spawn(|| await_numbers(&b, last, &seen));
+            let _finish = Finish(&seen);
             for number in 1..=last {
                 a.write(0, &u64::to_ne_bytes(number));
                 a.send(number, SendOp::Write(b.remote(0)), 0, 8);

@@ -146,3 +146,18 @@ fn naps_in_vain_are_noticed_in_succession_only() {
     rest.found();
     assert!(!vain(&mut rest)[0]);
 }
+
+/// Peers hear that the thread is awake when it polls seldom. The next nap must be announced again.
+#[test]
+fn a_ticket_ends_when_the_thread_polls_seldom() {
+    let mut thread = Thread::new();
+    thread.rest.rest_until(thread.now + Duration::from_secs(1));
+    thread.rest.woke(thread.now);
+    let ticket = NapTicket::default();
+    thread.rest.announce(ticket);
+    thread.runs(DENSE);
+    assert_eq!((thread.rest.advise(thread.now), thread.rest.take_ticket()), (Advice::Nap, Some(ticket)));
+    thread.rest.announce(ticket);
+    thread.runs(DENSE * 2);
+    assert_eq!((thread.rest.advise(thread.now), thread.rest.take_ticket()), (Advice::Spin, None));
+}
