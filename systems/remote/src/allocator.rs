@@ -3,9 +3,11 @@
 //! A reader may hold the location of a freed block for a while. It finds out (its state, its incarnation and its check say
 //! so), but an incarnation has 14 bits only. So a freed block waits before its memory is given out again.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 use crate::object::SizeClass;
 
@@ -61,9 +63,10 @@ pub struct BlockAllocator {
     runs: BTreeMap<u64, u64>,
     slabs: BTreeMap<u64, Slab>,
     /// For each class, slabs with a free block.
-    open: HashMap<SizeClass, Vec<u64>>,
-    /// Blocks in use: a peer with the right to write may lead the owner anywhere.
-    held: HashMap<u64, SizeClass>,
+    open: FxHashMap<SizeClass, Vec<u64>>,
+    /// Blocks in use: a peer with the right to write may lead the owner anywhere. The owner alone chooses the keys, so
+    /// the hash needs no secret.
+    held: FxHashMap<u64, SizeClass>,
     waiting: VecDeque<(u64, u64, SizeClass)>,
     waiting_bytes: u64,
     used_bytes: u64,
@@ -79,8 +82,8 @@ impl BlockAllocator {
             options,
             runs,
             slabs: BTreeMap::new(),
-            open: HashMap::new(),
-            held: HashMap::new(),
+            open: FxHashMap::default(),
+            held: FxHashMap::default(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             used_bytes: 0,
