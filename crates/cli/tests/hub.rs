@@ -62,4 +62,5 @@ fn a_limit_on_file_sizes_does_not_end_the_hub() {
     must_succeed(up.args(["-c", "ulimit -f 0; exec \"$0\" up", support::LONGARM]));
     must_succeed(hosts.longarm().args(["perf", "send", "--size", "64", "-D", "0.1"]));
     must_succeed(hosts.longarm().args(["status", "--all"]));
+    must_succeed(hosts.longarm().args(["down"]));
 }
