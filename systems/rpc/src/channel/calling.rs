@@ -62,7 +62,11 @@ impl Calling {
                 }
                 SendOutcome::Wait => {
                     state.drive();
-                    self.shared.alarm.ring();
+                    if state.is_connected() {
+                        self.shared.watch(&mut state);
+                    } else {
+                        self.shared.alarm.ring();
+                    }
                     return Poll::Pending;
                 }
             },

@@ -54,16 +54,18 @@ impl Driver {
             self.connect();
             return true;
         }
-        let outstanding = state.outstanding();
-        if outstanding == 0 {
+        let waits_for_link = state.waits_for_link();
+        if waits_for_link {
+            state.wake_waiting();
+        } else if state.outstanding() == 0 {
             state.unwatch();
         }
         let deadline = [state.expire_waiting(now), state.next_timer()].into_iter().flatten().min();
         let is_watched = state.is_watched();
         let longest = deadline.map_or(SLEEP, |deadline| deadline.saturating_duration_since(now).min(SLEEP));
-        let mut naps = false;
+        let mut naps = waits_for_link;
         if is_watched && let Some(client) = state.client() {
-            naps = !client.wakes();
+            naps |= !client.wakes();
             client.take_events();
             if !client.arm() {
                 return true; // There is something already.

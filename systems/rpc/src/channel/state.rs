@@ -185,7 +185,8 @@ impl ChannelState {
         self.wake_waiting();
     }
 
-    fn wake_waiting(&mut self) {
+    /// Lets all tasks that wait try again.
+    pub(crate) fn wake_waiting(&mut self) {
         self.waiting.drain(..).for_each(|(_, waker)| waker.wake());
     }
 
@@ -286,6 +287,12 @@ impl ChannelState {
     /// Calls that the server has not answered.
     pub(crate) fn outstanding(&self) -> usize {
         self.sessions.iter().map(|session| session.client.outstanding()).sum()
+    }
+
+    /// True if tasks wait though a call has room: the link was busy. No answer tells when it is not any more.
+    pub(crate) fn waits_for_link(&self) -> bool {
+        let has_slot = |session: &LiveSession| session.client.outstanding() < usize::from(session.client.slots());
+        !self.waiting.is_empty() && self.current().is_some_and(has_slot)
     }
 
     /// Wakes tasks whose deadline has passed while they waited for room; returns the next deadline.
