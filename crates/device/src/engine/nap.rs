@@ -98,7 +98,7 @@ impl Engine {
         match self.watch.take(Watcher::Application) {
             Ok(on_watch) => self.nap_on_watch(&on_watch, is_wanted, longest),
             Err(Watcher::Application) => {
-                self.sleep(&is_wanted, longest, |longest| Ok(self.watch.doze(longest, &is_wanted)));
+                self.sleep(is_wanted, longest, |longest| Ok(self.watch.doze(longest, is_wanted)));
             }
             // The background thread has not noticed yet that the application is there.
             Err(Watcher::Background) => {
