@@ -5,6 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use support::{Host, Hosts, Running};
 use testkit::said;
 
@@ -295,4 +296,43 @@ fn workloads_are_measured_and_peers_that_are_missing_are_named() {
         let output = bench(arguments);
         assert!(!output.status.success() && said(&output).contains(reason), "{arguments}: {}", said(&output));
     }
+}
+
+/// A server with its table on disk, and the address at which it listens.
+fn start_on_disk(hosts: &Hosts) -> (Running, String) {
+    let mut command = hosts.longarm();
+    command.args(["kv", "serve", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    command.arg("--data").arg(hosts.dir().join("data")).stdout(Stdio::piped());
+    let mut process = Running(command.spawn().expect("the server starts"));
+    let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.next().unwrap().strip_prefix("listening on ").unwrap().to_owned();
+    lines.find(|line| line.starts_with("metrics at")).expect("the server is ready");
+    (process, address)
+}
+
+fn prompt(hosts: &Hosts, server: &str, lines: &str) -> String {
+    let mut command = hosts.longarm();
+    command.args(["kv", "cli", "--server", server]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut prompt = command.stderr(Stdio::piped()).spawn().unwrap();
+    prompt.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = prompt.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    said(&output)
+}
+
+#[test]
+fn a_server_that_is_told_to_end_keeps_all_changes() {
+    let hosts = Hosts::one("kv-signals");
+    for (life, signal) in [Signal::TERM, Signal::INT].into_iter().enumerate() {
+        let (mut process, address) = start_on_disk(&hosts);
+        let lines: String = (0..200).map(|key| format!("set {life}-{key} value-{key}\n")).collect();
+        prompt(&hosts, &address, &lines);
+        let pid = Pid::from_child(&process.0);
+        kill_process(pid, signal).unwrap();
+        assert_eq!(process.0.wait().unwrap().code(), Some(0), "{signal:?} ends it in order");
+    }
+    let (_process, address) = start_on_disk(&hosts);
+    let keys = (0..2).flat_map(|life| (0..200).map(move |key| format!("get {life}-{key}\n")));
+    let said = prompt(&hosts, &address, &keys.collect::<String>());
+    assert_eq!(said.lines().filter(|line| line.contains("value-")).count(), 400, "{said}");
 }

@@ -3,10 +3,7 @@
 use std::fmt::Write as _;
 
 use longarm_kv::{DataFigures, KvServer, TableFigures};
-
 use longarm_resp::{DoorCounts, RespServer};
-
-use crate::error::Error;
 
 /// Name, kind, help, and the figure itself.
 type Figure = (&'static str, &'static str, &'static str, fn(&TableFigures) -> u64);
@@ -45,12 +42,10 @@ const DISK_FIGURES: [DiskFigure; 10] = [
     ("snapshot_bytes", "gauge", "The length of the last snapshot", |figures| figures.snapshot_bytes),
 ];
 
-/// Answers requests until the process ends.
-pub(super) fn serve(address: &str, server: &KvServer, door: Option<&RespServer>) -> Result<(), Error> {
-    crate::metrics::serve(address, || {
-        let door = door.map(|door| door_text(door.counts())).unwrap_or_default();
-        text(&server.figures(), server.data_figures()) + &door
-    })
+/// The figures of a server and its door, as Prometheus reads them.
+pub(super) fn of(server: &KvServer, door: Option<&RespServer>) -> String {
+    let door = door.map(|door| door_text(door.counts())).unwrap_or_default();
+    text(&server.figures(), server.data_figures()) + &door
 }
 
 /// The same of the door for Redis clients.

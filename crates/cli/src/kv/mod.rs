@@ -9,6 +9,7 @@ mod memory;
 mod metrics;
 mod prompt;
 mod revoke;
+mod running;
 mod serve;
 mod shell;
 mod target;

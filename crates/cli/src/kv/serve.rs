@@ -8,7 +8,8 @@ use longarm_kv::{ClusterConfig, DataOptions, FsyncRule, KvLayout, KvServer, Tabl
 use longarm_rpc::ServerOptions;
 
 use super::door::DoorArgs;
-use super::{memory, metrics, target};
+use super::running::RunningServer;
+use super::{memory, target};
 use crate::error::Error;
 use crate::sizes;
 
@@ -98,13 +99,7 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());
     let door = args.door.open(&server)?;
-    match &args.metrics {
-        Some(address) => metrics::serve(address, &server, door.as_ref()),
-        None => {
-            server.wait();
-            Ok(())
-        }
-    }
+    RunningServer::new(server, door).run(args.metrics.clone())
 }
 
 fn parse_cluster(text: &str) -> Result<ClusterConfig, Error> {

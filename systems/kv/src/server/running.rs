@@ -225,6 +225,21 @@ impl KvServer {
         self.service.durable.as_ref().ok_or_else(none)?.snapshot()
     }
 
+    /// Takes no more requests, answers those that it has for `timeout` at most, and ends. Then all changes are on disk that anybody
+    /// has made, if the server keeps its tables there. Returns true if all requests were answered in time.
+    ///
+    /// Callers in this process, such as a front door, must have ended before: the server cannot tell them.
+    ///
+    /// # Errors
+    /// If the disk failed: then nobody knows which of the last changes will be there after a restart.
+    pub fn shut_down(mut self, timeout: Duration) -> Result<bool, KvServerError> {
+        let is_answered = self.rpc.take().is_none_or(|rpc| rpc.shut_down(timeout));
+        if let Some(durable) = &self.service.durable {
+            durable.journal.wait(durable.journal.appended()).map_err(DataError::from)?;
+        }
+        Ok(is_answered)
+    }
+
     /// Waits until the server ends, which it does not by itself.
     pub fn wait(mut self) {
         if let Some(rpc) = self.rpc.take() {
