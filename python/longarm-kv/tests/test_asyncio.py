@@ -177,7 +177,9 @@ def test_a_cancelled_task_ends_at_once_and_the_table_remains(server):
 
 
 CTRL_C = """
-import asyncio, sys, longarm_kv
+import asyncio, signal, sys, longarm_kv
+# A shell lets programs in the background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 async def body():
     async with longarm_kv.AsyncTable(sys.argv[1], "default", timeout=3600) as table:
         print("waits", flush=True)

@@ -185,7 +185,7 @@ fn record_and_check(server: &KvProcess, base: u32) {
     let count: usize = (0..CLIENTS).map(|client| read_journal(base + client, &mut histories)).sum();
     let unknown = histories.iter().flatten().filter(|one| one.end.is_none()).count();
     println!("{count} operations, {unknown} of unknown outcome");
-    assert!(count > 200, "{count} operations");
+    assert!(count > 40, "{count} operations");
     for (key, history) in histories.iter().enumerate() {
         assert!(is_linearizable(history), "key {key}:\n{}", show(history));
     }
