@@ -20,7 +20,7 @@ type Progress<'a> = RangeProgress<&'a mut dyn FnMut(&[u8], &[u8], KvVersion)>;
 
 impl KvTable {
     /// At most `limit` keys of a range with their values, in the order of the keys' bytes. Only tables with
-    /// [`KvLayout::Tree`] have ranges.
+    /// [`KvLayout::Tree`](crate::KvLayout::Tree) have ranges.
     ///
     /// ```no_run
     /// use longarm_kv::{KeyRange, KvOptions, KvTable};
