@@ -18,6 +18,10 @@ const ATTEMPTS_WITH_FAULTS: usize = 4;
 const ATTEMPTS_WITH_STRAGGLERS: usize = 2;
 const WITH_STRAGGLERS: &str = "srq_pingpong";
 
+/// perftest measures the processor's clock first. On a busy machine it may find the measurement too uneven, and give up.
+const ATTEMPTS_WITH_UNEVEN_CLOCK: usize = 3;
+const UNEVEN_CLOCK: &str = "Correlation coefficient r^2";
+
 /// Runs all cases; panics at the end with the commands and outputs of those that failed.
 pub(crate) fn all(hosts: &Hosts, cases: &[Case]) {
     let failures: Vec<String> = cases.iter().filter_map(|case| last_failure(hosts, case)).collect();
@@ -31,8 +35,20 @@ fn last_failure(hosts: &Hosts, case: &Case) -> Option<String> {
         None if case.program.ends_with(WITH_STRAGGLERS) => ATTEMPTS_WITH_STRAGGLERS,
         None => 1,
     };
-    let mut failures = (0..attempts).map_while(|_| failure(hosts, case));
+    let mut failures = (0..attempts).map_while(|_| failure_by_the_device(hosts, case));
     failures.nth(attempts - 1)
+}
+
+/// The failure of one attempt, unless the program could not measure the clock.
+fn failure_by_the_device(hosts: &Hosts, case: &Case) -> Option<String> {
+    let mut failed = failure(hosts, case)?;
+    for _ in 1..ATTEMPTS_WITH_UNEVEN_CLOCK {
+        if !failed.contains(UNEVEN_CLOCK) {
+            break;
+        }
+        failed = failure(hosts, case)?;
+    }
+    Some(failed)
 }
 
 /// The failure of one attempt at a case.
