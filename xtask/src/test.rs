@@ -47,5 +47,5 @@ fn before_tests() -> Result<(), String> {
 
 fn tests() -> Result<(), String> {
     run("cargo", &["build", "--workspace", "--quiet"])?;
-    run("cargo", &["test", "--workspace"])
+    run("cargo", &["test", "--workspace", "--no-fail-fast"])
 }
