@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use longarm_rpc::{Client, ClientOptions, Status};
+use longarm_rpc::{Client, ClientOptions, Method, Status};
 
 use crate::config::{ClusterConfig, ConfigError};
-use crate::service::CONFIGURATION;
+use crate::service::{CONFIGURATION, DRAIN, DrainOrder, REBALANCE};
 use crate::slot::HashSlot;
 
 /// A configuration that a client cannot get.
@@ -17,7 +17,7 @@ pub enum ClusterClientError {
     #[error("no address of a server of the cluster was given")]
     NoAddress,
     /// No server answered. The error is that of the last one.
-    #[error("no server of the cluster tells the configuration; {address}: {status}")]
+    #[error("no server of the cluster answers as wished; {address}: {status}")]
     NoServer {
         /// The server that was asked last.
         address: String,
@@ -120,6 +120,41 @@ impl ClusterClient {
         if answered { Ok(false) } else { Err(failed) }
     }
 
+    /// Orders that all members serve equally many slots: [`ClusterConfig::balance`]. Later configurations show the moves.
+    ///
+    /// # Errors
+    /// No server takes the order within the time, for each one.
+    pub fn rebalance(&mut self, timeout: Duration) -> Result<(), ClusterClientError> {
+        self.order(REBALANCE, &[], timeout)
+    }
+
+    /// Orders that a member gives its shares to others and gets no new ones; with `undo` it may have shares again.
+    ///
+    /// # Errors
+    /// No server takes the order within the time, for each one. Servers refuse it if there is no such member, or the others are too few.
+    pub fn drain(&mut self, member: &str, undo: bool, timeout: Duration) -> Result<(), ClusterClientError> {
+        let order = DrainOrder { member: member.into(), undo };
+        self.order(DRAIN, &serde_json::to_vec(&order).unwrap_or_default(), timeout)
+    }
+
+    /// Gives an order to the first server that takes it.
+    fn order(&mut self, method: Method, order: &[u8], timeout: Duration) -> Result<(), ClusterClientError> {
+        let mut failed = ClusterClientError::NoAddress;
+        for address in self.addresses() {
+            let call = |mut rpc: Client| rpc.call(method, order, timeout).map(drop);
+            match self.connect(&address, timeout).and_then(call) {
+                Ok(()) => return Ok(()),
+                Err(status) => failed = ClusterClientError::NoServer { address, status },
+            }
+        }
+        Err(failed)
+    }
+
+    fn connect(&self, address: &str, timeout: Duration) -> Result<Client, Status> {
+        let connect_timeout = self.options.connect_timeout.min(timeout);
+        Client::connect(address, &ClientOptions { connect_timeout, ..self.options.clone() })
+    }
+
     /// The servers in the order in which they are asked.
     fn addresses(&self) -> VecDeque<String> {
         let members = self.config.iter().flat_map(|config| &config.members).map(|member| &member.address);
@@ -135,9 +170,7 @@ impl ClusterClient {
     fn ask(&mut self, address: &str, timeout: Duration) -> Result<bool, ClusterClientError> {
         let no_server = |status| ClusterClientError::NoServer { address: address.into(), status };
         let wrong = |error| ClusterClientError::Wrong { address: address.into(), error };
-        let connect_timeout = self.options.connect_timeout.min(timeout);
-        let options = ClientOptions { connect_timeout, ..self.options.clone() };
-        let mut rpc = Client::connect(address, &options).map_err(no_server)?;
+        let mut rpc = self.connect(address, timeout).map_err(no_server)?;
         let reply = rpc.call(CONFIGURATION, &self.epoch().to_le_bytes(), timeout).map_err(no_server)?;
         if reply.is_empty() {
             return Ok(false);

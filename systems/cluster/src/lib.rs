@@ -20,6 +20,7 @@ mod config;
 mod coordinator;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod handover;
 mod local;
 mod member;
 mod right;
@@ -31,12 +32,13 @@ mod slot;
 mod term;
 
 pub use client::{ClusterClient, ClusterClientError};
-pub use config::{ClusterConfig, ClusterMember, ConfigError, ConfigWish, MemberId, SlotShare};
+pub use config::{ClusterConfig, ClusterMember, ConfigError, ConfigWish, MemberId, ShareMove, SlotMove, SlotShare};
 pub use coordinator::{
     ClusterPicture, Coordinator, CoordinatorError, CoordinatorReply, CoordinatorRequest, MemberBeat, Revision,
 };
 #[cfg(feature = "etcd")]
 pub use etcd::EtcdCoordinator;
+pub use handover::{HandOverEnd, HandOvers};
 pub use local::LocalCoordinator;
 pub use member::{MemberHandle, MemberOptions, MembershipError};
 pub use right::{NotServing, ServingRight, SlotGrant};

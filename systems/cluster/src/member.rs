@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::agent::{MemberAgent, NextStep};
 use crate::config::{ClusterMember, ConfigError, ConfigWish, MemberId};
 use crate::coordinator::{Coordinator, MemberBeat};
@@ -85,7 +83,6 @@ pub struct MemberHandle {
 
 #[derive(Debug, Default)]
 struct MemberOrders {
-    wishes: Mutex<Vec<ConfigWish>>,
     leave: AtomicBool,
     end: AtomicBool,
 }
@@ -124,7 +121,7 @@ impl MemberHandle {
 
     /// Wishes a change. A later configuration shows whether it has come true.
     pub fn wish(&self, wish: ConfigWish) {
-        self.orders.wishes.lock().push(wish);
+        self.right.wish(wish);
     }
 
     /// Ends the thread without leaving, as if the process died: others wait for the end of the term.
@@ -151,7 +148,7 @@ fn run(mut agent: MemberAgent, mut coordinator: impl Coordinator, orders: &Membe
             is_leaving = true;
             agent.leave();
         }
-        orders.wishes.lock().drain(..).for_each(|wish| agent.wish(wish));
+        agent.right().take_wishes().into_iter().for_each(|wish| agent.wish(wish));
         match agent.next(boot_ns()) {
             NextStep::Gone => break,
             NextStep::Call(request) => {

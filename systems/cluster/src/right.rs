@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
-use crate::config::{ClusterConfig, MemberId};
+use crate::config::{ClusterConfig, ConfigWish, MemberId};
+use crate::handover::{HandOverEnd, HandOvers};
 use crate::slot::HashSlot;
 use crate::term::boot_ns;
 
@@ -15,6 +16,8 @@ pub struct SlotGrant {
     pub epoch: u64,
     /// The end in nanoseconds of [`boot_ns`]; `u64::MAX` if it has none.
     pub until_ns: u64,
+    /// Clients may read the slot in this member's memory alone. Not so shortly before another member serves it.
+    pub may_read_alone: bool,
 }
 
 /// The reason why a member does not serve a slot.
@@ -43,18 +46,21 @@ pub enum NotServing {
 pub struct ServingRight {
     me: Arc<MemberId>,
     state: Arc<RwLock<RightState>>,
+    /// Wishes for the member's thread; none if the configuration never changes.
+    wishes: Option<Arc<Mutex<Vec<ConfigWish>>>>,
 }
 
 #[derive(Debug, Default)]
 struct RightState {
     config: Option<Arc<ClusterConfig>>,
     until_ns: u64,
+    hand_overs: HandOvers,
 }
 
 impl ServingRight {
     /// No right yet.
     pub(crate) fn new(me: MemberId) -> ServingRight {
-        ServingRight { me: Arc::new(me), state: Arc::default() }
+        ServingRight { me: Arc::new(me), state: Arc::default(), wishes: Some(Arc::default()) }
     }
 
     /// The right of a member of a configuration that never changes: no coordinator, no term that ends.
@@ -72,7 +78,8 @@ impl ServingRight {
     /// ```
     pub fn fixed(config: ClusterConfig, name: &str) -> ServingRight {
         let incarnation = config.member(name).map_or(0, |member| member.id.incarnation);
-        let right = ServingRight::new(MemberId { name: name.into(), incarnation });
+        let mut right = ServingRight::new(MemberId { name: name.into(), incarnation });
+        right.wishes = None;
         right.set(Some(Arc::new(config)), u64::MAX);
         right
     }
@@ -107,14 +114,50 @@ impl ServingRight {
     pub(crate) fn check_at(&self, slot: HashSlot, now_ns: u64) -> Result<SlotGrant, NotServing> {
         let state = self.state.read();
         let config = state.config.as_ref().ok_or(NotServing::NoTerm)?;
-        let primary = config.primary(slot).ok_or(NotServing::Down(slot))?;
-        if primary.id != *self.me {
-            return Err(NotServing::Moved { slot, address: primary.address.clone(), epoch: config.epoch });
+        let share = config.share(slot).ok_or(NotServing::Down(slot))?;
+        if !state.hand_overs.serves(&self.me, config, share) {
+            // During a hand-over, the other end serves.
+            let primary = share.primary.as_deref().ok_or(NotServing::Down(slot))?;
+            let other = share.hand_over().map(|(former, _)| former).filter(|_| primary == self.me.name);
+            let other = config.member(other.unwrap_or(primary)).ok_or(NotServing::Down(slot))?;
+            return Err(NotServing::Moved { slot, address: other.address.clone(), epoch: config.epoch });
         }
         if now_ns >= state.until_ns {
             return Err(NotServing::NoTerm);
         }
-        Ok(SlotGrant { epoch: config.epoch, until_ns: state.until_ns })
+        let may_read_alone = share.may_be_read_alone();
+        Ok(SlotGrant { epoch: config.epoch, until_ns: state.until_ns, may_read_alone })
+    }
+
+    /// Our end of the hand-over of the share with that first slot, which began in that epoch.
+    pub fn hand_over(&self, from: u16, since: u64) -> Option<HandOverEnd> {
+        self.state.read().hand_overs.end(from, since)
+    }
+
+    /// The former primary of a share serves it no more from now on. Returns false if this process may not say so: then the target must
+    /// not hear of it either. To be called before the target gets the answer.
+    pub fn release(&self, from: u16, since: u64) -> bool {
+        self.state.write().hand_overs.release(from, since)
+    }
+
+    /// The target of a hand-over has heard that the share is released: it serves from now on. False: it is not the target.
+    pub fn accept(&self, from: u16, since: u64) -> bool {
+        self.state.write().hand_overs.accept(from, since)
+    }
+
+    /// The former primary keeps the share. False: it has released it.
+    pub(crate) fn keep(&self, from: u16, since: u64) -> bool {
+        self.state.write().hand_overs.keep(from, since)
+    }
+
+    /// Wishes a change. A later configuration shows whether it has come true. Returns false if the configuration never changes.
+    pub fn wish(&self, wish: ConfigWish) -> bool {
+        self.wishes.as_ref().map(|wishes| wishes.lock().push(wish)).is_some()
+    }
+
+    /// The wishes since the last time.
+    pub(crate) fn take_wishes(&self) -> Vec<ConfigWish> {
+        self.wishes.as_ref().map(|wishes| std::mem::take(&mut *wishes.lock())).unwrap_or_default()
     }
 
     /// Ends the term now.
@@ -124,7 +167,11 @@ impl ServingRight {
 
     pub(crate) fn set(&self, config: Option<Arc<ClusterConfig>>, until_ns: u64) {
         let mut state = self.state.write();
-        state.config = config.or_else(|| state.config.take());
+        if let Some(after) = config {
+            let RightState { config, hand_overs, .. } = &mut *state;
+            hand_overs.learn(&self.me, config.as_deref(), &after);
+            *config = Some(after);
+        }
         state.until_ns = until_ns;
     }
 }

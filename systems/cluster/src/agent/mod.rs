@@ -1,14 +1,17 @@
 //! A member as a value: it takes the time and the coordinator's answers, and says its next step. No clock, no thread.
 
+mod closing;
 mod watchman;
 
 use std::sync::Arc;
 
 use crate::config::{ClusterConfig, ClusterMember, ConfigWish};
 use crate::coordinator::{ClusterPicture, CoordinatorReply, CoordinatorRequest, MemberBeat, Revision};
+use crate::handover::HandOverEnd;
 use crate::right::ServingRight;
 use crate::term::ends_ns;
 
+use closing::ClosedShares;
 use watchman::BeatWatch;
 
 /// Beats in the time of one term.
@@ -39,6 +42,10 @@ pub(crate) struct MemberAgent {
     config: Option<(Arc<ClusterConfig>, Revision)>,
     watch: BeatWatch,
     wishes: Vec<ConfigWish>,
+    /// Orders of operators that are in the last request. Each comes true once.
+    tried: Vec<ConfigWish>,
+    /// Shares that nobody should read alone any more.
+    closed: ClosedShares,
     next_beat_ns: u64,
     sent: Option<(CoordinatorRequest, u64)>,
     /// The request that the last picture has made necessary.
@@ -60,6 +67,8 @@ impl MemberAgent {
             config: None,
             watch: BeatWatch::default(),
             wishes: Vec::new(),
+            tried: Vec::new(),
+            closed: ClosedShares::default(),
             next_beat_ns: 0,
             sent: None,
             planned: None,
@@ -72,6 +81,12 @@ impl MemberAgent {
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn count_from(&mut self, now_ns: u64) {
         self.sent.iter_mut().for_each(|(_, sent_ns)| *sent_ns = now_ns);
+    }
+
+    /// For a planted bug: believes that nobody reads closed shares.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn forget_readers(&mut self) {
+        self.closed.forget();
     }
 
     /// The right that this member keeps up to date.
@@ -88,8 +103,8 @@ impl MemberAgent {
     pub(crate) fn wish(&mut self, wish: ConfigWish) {
         if !self.wishes.contains(&wish) {
             self.wishes.push(wish);
+            self.wake();
         }
-        self.wake();
     }
 
     /// Beats soon: the configuration may have changed.
@@ -134,7 +149,12 @@ impl MemberAgent {
             {
                 self.gone = true;
             }
-            (CoordinatorRequest::Replace { .. }, Some(_)) => self.wake(),
+            (CoordinatorRequest::Replace { .. }, Some(reply)) => {
+                if reply == CoordinatorReply::Replaced(false) {
+                    self.tried.clear();
+                }
+                self.wake();
+            }
             // Lost: the next beat shows whether it was executed.
             _ => {}
         }
@@ -146,6 +166,9 @@ impl MemberAgent {
         self.beaten = revision;
         if !self.take_config(&picture) {
             return;
+        }
+        if let Some((config, _)) = &self.config {
+            self.closed.learn(self.right.member(), config, self.right.until_ns());
         }
         if !self.leaving {
             let config = self.config.as_ref().map(|(config, _)| Arc::clone(config));
@@ -182,7 +205,8 @@ impl MemberAgent {
             (Some((new, revision)), _) => {
                 // A wish that has come true, or lost its sense, must not come true again in a later configuration.
                 let me = &self.beat.member.id;
-                self.wishes.retain(|wish| new.granted(wish, me).is_some());
+                self.wishes.retain(|wish| !self.tried.contains(wish) && new.granted(wish, me).is_some());
+                self.tried.clear();
                 self.config = Some((Arc::new(new.clone()), *revision));
                 true
             }
@@ -217,13 +241,52 @@ impl MemberAgent {
         if !config.has(&me) {
             return replace(config.join(&self.beat.member)?, revision, Vec::new());
         }
-        while let Some(wish) = self.wishes.first() {
-            match config.granted(wish, &me) {
-                Some(next) => return replace(next, revision, Vec::new()),
-                None => drop(self.wishes.remove(0)),
-            }
+        if let Some(next) = self.grant(&config, now_ns) {
+            return replace(next, revision, Vec::new());
         }
-        None
+        // One member looks after those that are drained; if it is gone, the next one does.
+        let is_first = config.members.first().is_some_and(|first| first.id == me);
+        replace(config.draining_further().filter(|_| is_first)?, revision, Vec::new())
+    }
+
+    /// The configuration after all wishes that can come true now. Wishes that have lost their sense go.
+    fn grant(&mut self, config: &ClusterConfig, now_ns: u64) -> Option<ClusterConfig> {
+        let (mut next, mut kept) = (config.clone(), Vec::new());
+        self.tried.clear();
+        for wish in std::mem::take(&mut self.wishes) {
+            let granted = next.granted(&wish, self.right.member()).filter(|_| self.may_wish(&wish));
+            let Some(granted) = granted else { continue };
+            if self.is_time(&wish, now_ns) {
+                // All are one change.
+                next = ClusterConfig { epoch: config.epoch, ..granted };
+                self.tried.extend(Some(wish.clone()).filter(ConfigWish::is_order));
+            }
+            // A wish that comes true stays until a configuration shows it.
+            kept.push(wish);
+        }
+        self.wishes = kept;
+        (next != *config).then(|| ClusterConfig { epoch: config.epoch + 1, ..next })
+    }
+
+    /// Makes sure that this process does not serve a share whose hand-over it ends, or never releases one that it keeps.
+    fn may_wish(&self, wish: &ConfigWish) -> bool {
+        match wish {
+            ConfigWish::TakeBack { from, since } => self.right.keep(*from, *since),
+            ConfigWish::Arrive { from, since } => match self.right.hand_over(*from, *since) {
+                Some(HandOverEnd::Held) => self.right.release(*from, *since),
+                Some(HandOverEnd::Kept | HandOverEnd::Awaited { .. }) => false,
+                _ => true,
+            },
+            _ => true,
+        }
+    }
+
+    /// A primary hands over when nobody reads its memory alone any more.
+    fn is_time(&self, wish: &ConfigWish, now_ns: u64) -> bool {
+        match wish {
+            ConfigWish::HandOver { from } => self.closed.are_unread(*from, now_ns, self.beat.term_ns),
+            _ => true,
+        }
     }
 
     /// The first configuration, if enough members are there.

@@ -1,26 +1,7 @@
 //! The configuration after the next: how members come, go and replace each other. Pure.
 
-use crate::config::{ClusterConfig, ClusterMember, ConfigError, MemberId, SlotShare};
+use crate::config::{ClusterConfig, ClusterMember, ConfigError, MemberId, ShareMove, SlotShare};
 use crate::slot::SLOTS;
-
-/// A change that a primary wants for one of its shares, named by the share's first slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConfigWish {
-    /// A member that was joining has all the data: it becomes a backup.
-    Admit {
-        /// The first slot of the share.
-        from: u16,
-        /// The member.
-        member: MemberId,
-    },
-    /// A backup did not take a record: from now on the primary answers without it. The backup has to fetch the data anew.
-    Demote {
-        /// The first slot of the share.
-        from: u16,
-        /// The member.
-        member: MemberId,
-    },
-}
 
 impl ClusterConfig {
     /// A configuration that never changes, of members that need no coordinator: name and address of each. They share the
@@ -52,18 +33,24 @@ impl ClusterConfig {
             backups: (1..=usize::from(replicas).min(count - 1)).map(|behind| name(number + behind)).collect(),
             joining: Vec::new(),
             last: None,
+            moving: None,
         };
         let shares = if count == 0 { Vec::new() } else { (0..count).map(share).collect() };
-        ClusterConfig { epoch: 1, replicas, members, shares }
+        ClusterConfig { epoch: 1, replicas, members, draining: Vec::new(), shares }
     }
 
-    /// Without a member. Its first backup becomes primary. A share without backups stays without a primary until the same
-    /// life of its last one comes back. If the cluster keeps no replicas at all, another member serves it, empty.
+    /// Without a member. The other end of a hand-over serves its share then, or the first backup. A share without backups stays
+    /// without a primary until the same life of its last one comes back. If the cluster keeps no replicas at all, another member serves it, empty.
     #[doc(hidden)]
     pub fn lose(&self, id: &MemberId) -> Option<ClusterConfig> {
         let mut next = self.has(id).then(|| self.successor())?;
         next.members.retain(|member| member.id != *id);
+        next.draining.retain(|name| *name != id.name);
+        let mut cancelled = Vec::new();
         for number in 0..next.shares.len() {
+            if next.cancel_move(number, &id.name) {
+                cancelled.push(next.shares[number].from);
+            }
             let share = &mut next.shares[number];
             share.backups.retain(|name| *name != id.name);
             share.joining.retain(|name| *name != id.name);
@@ -73,12 +60,15 @@ impl ClusterConfig {
             share.primary = (!share.backups.is_empty()).then(|| share.backups.remove(0));
             share.last = share.primary.is_none().then(|| id.clone());
             if next.replicas == 0
+                && share.primary.is_none()
                 && let Some(heir) = next.least_loaded()
             {
                 next.shares[number].take(heir);
             }
         }
         next.recruit();
+        next.trim();
+        cancelled.into_iter().for_each(|from| next.merge_around(from));
         Some(next)
     }
 
@@ -101,30 +91,47 @@ impl ClusterConfig {
         Some(next)
     }
 
-    /// As a primary wishes; `None` if there is nothing to do (any more), or it is not the primary.
-    #[doc(hidden)]
-    pub fn granted(&self, wish: &ConfigWish, primary: &MemberId) -> Option<ClusterConfig> {
-        let (ConfigWish::Admit { from, member } | ConfigWish::Demote { from, member }) = wish;
-        let mut next = (self.has(member) && self.has(primary)).then(|| self.successor())?;
-        let share = next.shares.iter_mut().find(|share| share.from == *from)?;
-        if share.primary.as_ref() != Some(&primary.name) {
-            return None;
+    /// A member that was joining becomes a backup.
+    pub(super) fn admitted(&self, from: u16, member: &MemberId, primary: &MemberId) -> Option<ClusterConfig> {
+        let (mut next, at) = self.of_primary(from, member, primary)?;
+        let share = &mut next.shares[at];
+        let place = share.joining.iter().position(|name| *name == member.name)?;
+        let name = share.joining.remove(place);
+        share.backups.push(name.clone());
+        if share.moving == (Some(ShareMove::Copy { to: name.clone() })) {
+            share.moving = Some(ShareMove::Close { to: name });
         }
-        let (source, target) = match wish {
-            ConfigWish::Admit { .. } => (&mut share.joining, &mut share.backups),
-            ConfigWish::Demote { .. } => (&mut share.backups, &mut share.joining),
-        };
-        let at = source.iter().position(|name| *name == member.name)?;
-        target.push(source.remove(at));
+        next.trim();
         Some(next)
     }
 
-    fn successor(&self) -> ClusterConfig {
+    /// A backup has to fetch the data anew.
+    pub(super) fn demoted(&self, from: u16, member: &MemberId, primary: &MemberId) -> Option<ClusterConfig> {
+        let (mut next, at) = self.of_primary(from, member, primary)?;
+        let share = &mut next.shares[at];
+        let place = share.backups.iter().position(|name| *name == member.name)?;
+        let name = share.backups.remove(place);
+        share.joining.push(name.clone());
+        if share.moving == (Some(ShareMove::Close { to: name.clone() })) {
+            share.moving = Some(ShareMove::Copy { to: name });
+        }
+        Some(next)
+    }
+
+    /// The next configuration, and the place of a share with that primary. During a hand-over the members stay.
+    fn of_primary(&self, from: u16, member: &MemberId, primary: &MemberId) -> Option<(ClusterConfig, usize)> {
+        let at = self.shares.iter().position(|share| share.from == from)?;
+        let share = &self.shares[at];
+        let is_primary = share.primary.as_ref() == Some(&primary.name) && share.hand_over().is_none();
+        (is_primary && self.has(member) && self.has(primary)).then(|| (self.successor(), at))
+    }
+
+    pub(super) fn successor(&self) -> ClusterConfig {
         ClusterConfig { epoch: self.epoch + 1, ..self.clone() }
     }
 
     /// Lets members join the shares that have too few.
-    fn recruit(&mut self) {
+    pub(super) fn recruit(&mut self) {
         for number in 0..self.shares.len() {
             while let Some(name) = self.recruit_for(&self.shares[number]) {
                 self.shares[number].joining.push(name);
@@ -132,13 +139,15 @@ impl ClusterConfig {
         }
     }
 
-    /// The member that should join a share: one that has the fewest parts.
+    /// The member that should join a share: one that has the fewest parts. Drained members do not count. During a hand-over nobody joins.
     fn recruit_for(&self, share: &SlotShare) -> Option<String> {
-        let has = |name: &String| [&share.backups, &share.joining].iter().any(|list| list.contains(name));
-        let is_complete = share.backups.len() + share.joining.len() >= usize::from(self.replicas);
+        let all = || share.backups.iter().chain(&share.joining);
+        let active = all().filter(|name| !self.is_draining(name)).count();
+        let is_complete = active >= usize::from(self.replicas) || share.hand_over().is_some();
         let primary = share.primary.as_ref().filter(|_| !is_complete)?;
-        let free = self.members.iter().map(|member| &member.id.name).filter(|name| *name != primary && !has(name));
-        free.min_by_key(|name| self.parts(name)).cloned()
+        let names = self.members.iter().map(|member| &member.id.name).filter(|name| !self.is_draining(name));
+        let free = names.filter(|name| *name != primary && !all().any(|other| other == *name));
+        free.min_by_key(|name| self.parts_of(name)).cloned()
     }
 
     /// The member that serves the fewest slots.
@@ -147,15 +156,8 @@ impl ClusterConfig {
             let shares = self.shares.iter().filter(|share| share.primary.as_deref() == Some(name));
             shares.map(|share| share.slots().count()).sum()
         };
-        self.members.iter().min_by_key(|member| load(&member.id.name)).map(|member| member.id.name.clone())
-    }
-
-    fn parts(&self, name: &str) -> usize {
-        let named = |share: &&SlotShare| {
-            let mut all = share.primary.iter().chain(&share.backups).chain(&share.joining);
-            all.any(|other| other == name)
-        };
-        self.shares.iter().filter(named).count()
+        let rank = |member: &&ClusterMember| (self.is_draining(&member.id.name), load(&member.id.name));
+        self.members.iter().min_by_key(rank).map(|member| member.id.name.clone())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::{ClusterConfig, ClusterMember, MemberId};
+use crate::config::{ClusterConfig, ClusterMember, MemberId, ShareMove, SlotShare};
 use crate::slot::SLOTS;
 
 /// The longest text of a configuration in bytes.
@@ -16,6 +16,12 @@ const LONGEST_ADDRESS: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration of the cluster is wrong: {0}")]
 pub struct ConfigError(String);
+
+impl ConfigError {
+    pub(super) fn new(words: String) -> ConfigError {
+        ConfigError(words)
+    }
+}
 
 impl MemberId {
     /// Checks the name.
@@ -86,6 +92,9 @@ impl ClusterConfig {
         if !self.members.is_sorted_by(|a, b| a.id.name < b.id.name) {
             return wrong("the members are not in the order of their names, each once".into());
         }
+        if !self.draining.is_sorted_by(|a, b| a < b) || self.draining.iter().any(|name| self.member(name).is_none()) {
+            return wrong("the drained are not members in the order of their names, each once".into());
+        }
         self.members.iter().try_for_each(ClusterMember::check)
     }
 
@@ -97,7 +106,7 @@ impl ClusterConfig {
             }
             next = share.to + 1;
             let mut seen = BTreeSet::new();
-            for name in share.primary.iter().chain(&share.backups).chain(&share.joining) {
+            for name in share.names() {
                 if self.member(name).is_none() {
                     return wrong(format!("slots {} to {} name {name:?}, which is no member", share.from, share.to));
                 }
@@ -108,8 +117,24 @@ impl ClusterConfig {
             if share.primary.is_none() && !share.backups.is_empty() {
                 return wrong(format!("slots {} to {} have backups and no primary", share.from, share.to));
             }
+            self.check_move(share)?;
         }
         if next == SLOTS { Ok(()) } else { wrong(format!("slot {next} belongs to no share")) }
+    }
+}
+
+impl ClusterConfig {
+    fn check_move(&self, share: &SlotShare) -> Result<(), ConfigError> {
+        let is_right = match &share.moving {
+            None => true,
+            Some(ShareMove::Copy { to }) => share.joining.contains(to),
+            Some(ShareMove::Close { to }) => share.backups.contains(to),
+            Some(ShareMove::HandOver { since, .. }) => share.joining.is_empty() && *since <= self.epoch,
+        };
+        if share.moving.is_some() && !(is_right && share.primary.is_some()) {
+            return wrong(format!("slots {} to {} move in a way that cannot be", share.from, share.to));
+        }
+        Ok(())
     }
 }
 
@@ -135,7 +160,7 @@ mod tests {
     #[test]
     fn each_broken_rule_is_found() {
         type Spoil = fn(&mut ClusterConfig);
-        let spoils: [(&str, Spoil); 12] = [
+        let spoils: [(&str, Spoil); 18] = [
             ("no epoch", |c| c.epoch = 0),
             ("order", |c| c.members.swap(0, 1)),
             ("order", |c| c.members[1] = c.members[0].clone()),
@@ -147,6 +172,12 @@ mod tests {
             ("no share", |c| drop(c.shares.pop())),
             ("no member", |c| c.shares[0].primary = Some("c".into())),
             ("twice", |c| c.shares[0].joining = vec!["a".into()]),
+            ("drained", |c| c.draining = vec!["c".into()]),
+            ("drained", |c| c.draining = vec!["b".into(), "a".into()]),
+            ("move", |c| c.shares[0].moving = Some(ShareMove::Copy { to: "b".into() })),
+            ("move", |c| c.shares[0].moving = Some(ShareMove::Close { to: "b".into() })),
+            ("move", |c| c.shares[0].moving = Some(ShareMove::HandOver { former: "b".into(), since: 2 })),
+            ("twice", |c| c.shares[0].moving = Some(ShareMove::HandOver { former: "a".into(), since: 1 })),
             ("no primary", |c| (c.shares[0].primary, c.shares[0].backups) = (None, vec!["b".into()])),
         ];
         for (words, spoil) in spoils {

@@ -2,13 +2,17 @@
 
 mod change;
 mod check;
+mod moves;
+mod plan;
+mod wish;
 
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-pub use change::ConfigWish;
 pub use check::ConfigError;
+pub use moves::{ShareMove, SlotMove};
+pub use wish::ConfigWish;
 
 use crate::slot::HashSlot;
 
@@ -47,6 +51,9 @@ pub struct SlotShare {
     /// The last primary, if there is none now. Only that life of it has the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<MemberId>,
+    /// The stage of its way to another member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving: Option<ShareMove>,
 }
 
 impl SlotShare {
@@ -76,6 +83,9 @@ pub struct ClusterConfig {
     pub replicas: u8,
     /// The members, by name.
     pub members: Vec<ClusterMember>,
+    /// The names of members that get no new shares and give their own to others, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub draining: Vec<String>,
     /// All slots, in order.
     pub shares: Vec<SlotShare>,
 }
@@ -97,7 +107,7 @@ impl ClusterConfig {
         self.shares.get(at).filter(|share| share.from <= slot.number())
     }
 
-    /// The member that serves a slot.
+    /// The member that serves a slot. (During a hand-over it may still be the former primary.)
     pub fn primary(&self, slot: HashSlot) -> Option<&ClusterMember> {
         self.member(self.share(slot)?.primary.as_deref()?)
     }

@@ -17,6 +17,12 @@ pub enum SimPlant {
     BlindReplace,
     /// The coordinator answers a beat with a picture from before.
     OldPictures,
+    /// A primary hands over although clients may still read its memory alone.
+    EarlyHandOver,
+    /// A target serves without having heard that the share is released.
+    ImpatientTarget,
+    /// The former primary goes on serving after it has released the share.
+    ServesOn,
 }
 
 /// Something that happens.
@@ -30,12 +36,31 @@ pub(crate) enum SimEvent {
     Reply { node: usize, call: u64, reply: CoordinatorReply },
     /// A member waits no longer for it.
     Timeout { node: usize, call: u64 },
+    /// A member's data have come further: a share is whole, or a target asks for its release.
+    Data { node: usize },
+    /// A target asks the former primary for the release of a share.
+    Ask { node: usize, from: u16, since: u64, former: String },
+    /// The share is released to the target, which asked as this life.
+    Released { node: usize, from: u16, since: u64, incarnation: u64 },
     /// A fault of random kind.
     Fault,
     /// A member starts again.
     Restart { node: usize },
     /// A member that paused goes on.
     Resume { node: usize },
+}
+
+impl SimEvent {
+    /// The machine whose process has to take it; it waits for the end of a pause. Only by such an event does a right begin.
+    pub(crate) fn of_process(&self) -> Option<usize> {
+        match self {
+            SimEvent::Turn { node, .. }
+            | SimEvent::Reply { node, .. }
+            | SimEvent::Timeout { node, .. }
+            | SimEvent::Released { node, .. } => Some(*node),
+            _ => None,
+        }
+    }
 }
 
 /// The events to come.

@@ -1,14 +1,13 @@
 //! The rules that hold at each moment.
 
-use std::collections::BTreeMap;
-
-use crate::config::{ClusterConfig, MemberId};
+use crate::config::{ClusterConfig, SlotShare};
 use crate::sim::member::SimMember;
-use crate::slot::{HashSlot, SLOTS};
+use crate::sim::readers::watched_slots;
+use crate::slot::HashSlot;
 
 /// At most one member may serve a slot now; epochs do not go back.
 pub(crate) fn check_rights(members: &mut [SimMember], now_ns: u64) -> Result<(), String> {
-    for slot in (0..SLOTS).step_by(usize::from(SLOTS) / 60).filter_map(HashSlot::new) {
+    for slot in watched_slots() {
         let may = |member: &&SimMember| {
             let right = member.agent.as_ref().map(|agent| agent.right());
             right.is_some_and(|right| right.check_at(slot, member.clock.show(now_ns)).is_ok())
@@ -41,17 +40,38 @@ pub(crate) fn check_change(
     if after.epoch != before.epoch + 1 {
         return Err(format!("epoch {} comes after {}", after.epoch, before.epoch));
     }
-    let ids: BTreeMap<&str, &MemberId> = after.members.iter().map(|m| (m.id.name.as_str(), &m.id)).collect();
-    for (old, new) in before.shares.iter().zip(&after.shares) {
-        let changed = new.primary.as_ref().filter(|name| old.primary.as_ref() != Some(name));
-        if let Some(name) = changed
-            && before.replicas > 0
-            && !old.backups.contains(name)
-            && old.last.as_ref() != ids.get(name.as_str()).copied()
-        {
-            return Err(format!("{name} serves slot {} now, whose data it does not have", new.from));
-        }
+    for new in &after.shares {
+        // Shares are cut and joined: each old one that has slots of the new one counts.
+        let olds = before.shares.iter().filter(|old| old.from <= new.to && old.to >= new.from);
+        olds.clone().try_for_each(|old| check_primary(before, old, after, new))?;
     }
+    check_deposed(before, after, members, now_ns)
+}
+
+/// A new primary has the data of a share.
+fn check_primary(
+    before: &ClusterConfig,
+    old: &SlotShare,
+    after: &ClusterConfig,
+    new: &SlotShare,
+) -> Result<(), String> {
+    let changed = new.primary.as_ref().filter(|name| old.primary.as_ref() != Some(name));
+    let Some(name) = changed.filter(|_| before.replicas > 0) else { return Ok(()) };
+    let is_last = old.last.as_ref().is_some_and(|last| last.name == *name && after.has(last));
+    let is_former = old.hand_over().is_some_and(|(former, _)| former == name);
+    if old.backups.contains(name) || is_last || is_former {
+        return Ok(());
+    }
+    Err(format!("{name} serves slot {} now, whose data it does not have", new.from))
+}
+
+/// A member that is gone has no right at that moment.
+fn check_deposed(
+    before: &ClusterConfig,
+    after: &ClusterConfig,
+    members: &[SimMember],
+    now_ns: u64,
+) -> Result<(), String> {
     let gone = before.members.iter().filter(|member| !after.has(&member.id));
     for member in gone {
         let life =
@@ -84,6 +104,16 @@ pub(crate) fn check_rest(config: Option<&ClusterConfig>, members: &[SimMember], 
         let should = share.primary.is_some() || (config.replicas == 0 && !alive.is_empty());
         if should && !serves {
             return Err(format!("nobody serves slot {slot}: {share:?}"));
+        }
+        let is_drained =
+            share.primary.as_ref().is_some_and(|name| config.check_drain(name).is_ok() && config.is_draining(name));
+        if share.moving.is_some() || is_drained {
+            let ends = |(member, right): &(&SimMember, &crate::ServingRight)| {
+                let end = share.hand_over().and_then(|(_, since)| right.hand_over(share.from, since));
+                (member.name.clone(), end)
+            };
+            let ends: Vec<_> = alive.iter().map(ends).collect();
+            return Err(format!("a move has not ended: {share:?}, ends {ends:?}, drained are {:?}", config.draining));
         }
     }
     Ok(())

@@ -15,6 +15,10 @@ pub struct ClusterSimReport {
     pub changes: u64,
     /// Processes that crashed.
     pub crashes: u64,
+    /// Orders of operators.
+    pub orders: u64,
+    /// Shares that were handed over.
+    pub hand_overs: u64,
     /// Requests without an answer in time.
     pub lost: u64,
 }
@@ -27,6 +31,8 @@ impl ClusterSimReport {
             events: self.events + other.events,
             changes: self.changes + other.changes,
             crashes: self.crashes + other.crashes,
+            orders: self.orders + other.orders,
+            hand_overs: self.hand_overs + other.hand_overs,
             lost: self.lost + other.lost,
         }
     }

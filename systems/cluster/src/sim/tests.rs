@@ -1,14 +1,15 @@
-//! Some hundreds of seeds, and planted bugs that must be found.
+//! A hundred seeds, and planted bugs that must be found.
 
 use super::{ClusterSimReport, SimPlant, run_cluster_seed};
 
 #[test]
 fn all_rules_hold() {
     let mut sum = ClusterSimReport::default();
-    for seed in 0..200 {
+    for seed in 0..100 {
         sum = sum.plus(run_cluster_seed(seed, None).unwrap_or_else(|failure| panic!("{failure}")));
     }
-    assert!(sum.changes > 2000 && sum.crashes > 500 && sum.lost > 10_000, "{sum:?}");
+    assert!(sum.changes > 2000 && sum.crashes > 200 && sum.lost > 10_000, "{sum:?}");
+    assert!(sum.orders > 300 && sum.hand_overs > 200, "{sum:?}");
 }
 
 #[test]
@@ -19,10 +20,14 @@ fn planted_bugs_are_found() {
         SimPlant::HalfTerms,
         SimPlant::BlindReplace,
         SimPlant::OldPictures,
+        SimPlant::EarlyHandOver,
+        SimPlant::ImpatientTarget,
+        SimPlant::ServesOn,
     ] {
         let found = (0..3000).find_map(|seed| run_cluster_seed(seed, Some(plant)).err());
         let failure = found.unwrap_or_else(|| panic!("{plant:?}: not found"));
-        let by_rule = ["at the same time", "during its term"].iter().any(|words| failure.reason.contains(words));
+        let by_rule =
+            ["at the same time", "during its term", "read"].iter().any(|words| failure.reason.contains(words));
         assert!(by_rule || plant == SimPlant::OldPictures, "{plant:?}: {failure}");
     }
 }

@@ -8,21 +8,23 @@ use crate::coordinator::{ClusterPicture, CoordinatorReply, CoordinatorRequest};
 use crate::local::CoordinatorState;
 use crate::sim::events::{SimAgenda, SimEvent, SimPlant};
 use crate::sim::member::{SimMember, TERM_NS};
+use crate::sim::readers::SimReaders;
 use crate::sim::rules;
 use crate::sim::run::ClusterSimReport;
 
 const MS: u64 = 1_000_000;
 /// The time of faults.
-const TROUBLES_NS: u64 = 40 * TERM_NS;
+pub(super) const TROUBLES_NS: u64 = 40 * TERM_NS;
 /// The time in which everything must come to rest afterwards.
 const REST_NS: u64 = 25 * TERM_NS;
 
 pub(crate) struct SimWorld {
-    random: Rng,
-    plant: Option<SimPlant>,
-    now_ns: u64,
-    agenda: SimAgenda,
-    members: Vec<SimMember>,
+    pub(super) random: Rng,
+    pub(super) plant: Option<SimPlant>,
+    pub(super) now_ns: u64,
+    pub(super) agenda: SimAgenda,
+    pub(super) members: Vec<SimMember>,
+    readers: SimReaders,
     replicas: u8,
     form_with: usize,
     state: CoordinatorState,
@@ -42,6 +44,7 @@ impl SimWorld {
         for (node, member) in members.iter_mut().enumerate() {
             member.start(false, replicas, form_with, &mut random);
             agenda.add(random.u64(..TERM_NS), SimEvent::Turn { node, turn: 0 });
+            agenda.add(random.u64(..TERM_NS), SimEvent::Data { node });
         }
         agenda.add(random.u64(TERM_NS..5 * TERM_NS), SimEvent::Fault);
         SimWorld {
@@ -50,6 +53,7 @@ impl SimWorld {
             now_ns: 0,
             agenda,
             members,
+            readers: SimReaders::default(),
             replicas,
             form_with,
             state: CoordinatorState::default(),
@@ -66,8 +70,12 @@ impl SimWorld {
                 break;
             }
             self.now_ns = at_ns;
+            let begins_right = event.of_process().is_some() || matches!(event, SimEvent::Data { .. });
             self.happen(event)?;
-            rules::check_rights(&mut self.members, self.now_ns)?;
+            if begins_right {
+                rules::check_rights(&mut self.members, self.now_ns)?;
+                self.readers.check(&self.members, self.now_ns)?;
+            }
             self.report.events += 1;
         }
         rules::check_rest(self.config().as_ref(), &self.members, self.now_ns)
@@ -78,8 +86,8 @@ impl SimWorld {
     }
 
     fn happen(&mut self, event: SimEvent) -> Result<(), String> {
-        if let SimEvent::Turn { node, .. } | SimEvent::Reply { node, .. } | SimEvent::Timeout { node, .. } = &event
-            && let Some(waiting) = &mut self.members[*node].pause
+        if let Some(node) = event.of_process()
+            && let Some(waiting) = &mut self.members[node].pause
         {
             waiting.push(event);
             return Ok(());
@@ -90,6 +98,9 @@ impl SimWorld {
             SimEvent::Arrive { node, call, request } => self.arrive(node, call, request)?,
             SimEvent::Reply { node, call, reply } => self.answered(node, call, Some(reply)),
             SimEvent::Timeout { node, call } => self.answered(node, call, None),
+            SimEvent::Data { node } => self.data(node),
+            SimEvent::Ask { node, from, since, former } => self.ask(node, from, since, &former),
+            SimEvent::Released { node, from, since, incarnation } => self.released(node, from, since, incarnation),
             SimEvent::Fault => self.fault(),
             SimEvent::Restart { node } => self.restart(node),
             SimEvent::Resume { node } => {
@@ -162,13 +173,16 @@ impl SimWorld {
         if self.plant == Some(SimPlant::TermFromAnswer) {
             agent.count_from(shown_ns);
         }
+        if self.plant == Some(SimPlant::EarlyHandOver) {
+            agent.forget_readers();
+        }
         agent.answered(reply, shown_ns);
         member.waits = false;
         self.turn(node);
     }
 
     /// The time that a message between a member and the coordinator takes; `None` if it is lost.
-    fn delay(&mut self, node: usize) -> Option<u64> {
+    pub(super) fn delay(&mut self, node: usize) -> Option<u64> {
         let is_cut = self.now_ns < self.members[node].cut_until_ns.max(self.away_until_ns);
         let is_calm = self.now_ns >= TROUBLES_NS;
         match self.random.u32(..100) {
@@ -189,7 +203,7 @@ impl SimWorld {
         let until_ns = self.now_ns + self.random.u64(..5 * TERM_NS);
         let times = if self.plant == Some(SimPlant::WildClocks) { 100 } else { 1 };
         let member = &mut self.members[node];
-        match self.random.u32(..9) {
+        match self.random.u32(..13) {
             0 | 1 if member.agent.is_some() => {
                 self.report.crashes += 1;
                 member.crash();
@@ -205,11 +219,14 @@ impl SimWorld {
             7 if member.pause.is_none() && !member.waits => {
                 if let Some(agent) = &mut member.agent {
                     agent.leave();
+                    // A server ends its clients' access to its memory before it leaves.
+                    self.readers.end(node);
                     member.turn += 1;
                     self.turn(node);
                 }
             }
-            _ => self.wish(node),
+            8 | 9 => self.wish(node),
+            _ => self.order(node),
         }
     }
 
