@@ -21,5 +21,6 @@ pub use receiver::{BatchRefusal, KeySet, ReplicaReceiver, ReplicaStore, StoreRef
 pub use record::ReplicaRecord;
 pub use roles::{RecordSource, ShareRoles};
 pub use sender::{
-    BatchAck, BatchHead, ChangeState, CopyCursor, CopyTask, ReplicaBatch, ReplicaLag, ReplicaSender, SenderOptions,
+    BatchAck, BatchHead, ChangeState, CopyCursor, CopyTask, HandOverAnswer, HandOverAsk, ReplicaBatch, ReplicaLag,
+    ReplicaSender, SenderOptions,
 };

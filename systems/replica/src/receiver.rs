@@ -167,6 +167,8 @@ fn execute(
             if from > to || to >= SLOTS {
                 return Err(StoreRefusal::Failed(format!("there are no slots {from} to {to}")));
             }
+            // Shares may have been cut or joined meanwhile: a copy of such slots begins anew.
+            copies.retain(|first, copy| copy.to < from || *first > to);
             copies.insert(from, ShareCopy { to, unseen: store.keys(source, from..=to)? });
         }
         ReplicaRecord::End { from } => {

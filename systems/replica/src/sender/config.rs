@@ -1,9 +1,10 @@
 //! Configurations: which members get which shares.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use cluster::{ClusterConfig, ConfigWish, MemberId};
+use cluster::{ClusterConfig, ConfigWish, MemberId, SlotShare};
 
 use crate::sender::link::{CopyPhase, LinkShare, ReplicaLink};
 use crate::sender::state::ReplicaSender;
@@ -26,35 +27,69 @@ impl ReplicaSender {
 
 /// Takes a configuration that is newer than the present one.
 fn take(sender: &mut ReplicaSender, config: &Arc<ClusterConfig>) {
-    let before = owned(sender);
-    sender.roles.set(config);
-    let now = owned(sender);
-    let lost: Vec<u16> = before.difference(&now).copied().collect();
-    sender.lose(&lost);
-    // Changes that were safe stay so.
+    let before = owned_slots(sender);
+    // A member may have had no part in between, and dropped its keys: its copy begins anew.
+    let has_skipped = config.epoch > sender.roles.epoch() + 1;
     let settled = sender.settled();
-    if now.difference(&before).next().is_some() {
+    sender.roles.set(config);
+    sender.links.values_mut().for_each(|link| link.recut(&config.shares, settled));
+    sender.hands.learn(config);
+    let had = |share: &SlotShare| before.iter().any(|range| range.start() <= &share.to && range.end() >= &share.from);
+    let had_all =
+        |share: &SlotShare| before.iter().any(|range| range.start() <= &share.from && range.end() >= &share.to);
+    let is_now = |share: &&SlotShare| sender.roles.is_primary(share.from);
+    let lost: Vec<u16> = config.shares.iter().filter(|one| !is_now(one) && had(one)).map(|one| one.from).collect();
+    let gains = config.shares.iter().any(|share| is_now(&share) && !had_all(share));
+    sender.lose(&lost);
+    if gains {
         sender.last = sender.last.max(config.epoch << NUMBER_BITS);
     }
-    let wanted = wanted(config, &now);
-    sender.links.retain(|id, _| wanted.contains_key(id));
-    for (id, shares) in wanted {
-        update(sender, &id, &shares, settled);
+    if has_skipped {
+        sender.links.values_mut().for_each(|link| link.copy_anew(settled));
+    }
+    connect(sender, settled, &[]);
+}
+
+impl ReplicaSender {
+    /// This member is the primary of a share that was handed over to it. Members that are in step need no copy.
+    pub(super) fn gain(&mut self, in_step: &[MemberId]) {
+        let settled = self.settled();
+        self.last = self.last.max(self.roles.epoch() << NUMBER_BITS);
+        connect(self, settled, in_step);
     }
 }
 
-/// The first slots of shares whose primary the member is.
-fn owned(sender: &ReplicaSender) -> BTreeSet<u16> {
-    let shares = sender.roles.config().map(|config| config.shares.as_slice()).unwrap_or_default();
-    shares.iter().map(|share| share.from).filter(|from| sender.roles.is_primary(*from)).collect()
+/// Has streams to all members that need one, and to no others. Changes that were safe stay so.
+fn connect(sender: &mut ReplicaSender, settled: u64, in_step: &[MemberId]) {
+    let Some(config) = sender.roles.config().cloned() else { return };
+    let wanted = wanted(sender, &config);
+    sender.links.retain(|id, _| wanted.contains_key(id));
+    for (id, shares) in wanted {
+        update(sender, &id, &shares, settled, in_step.contains(&id));
+    }
 }
 
-fn wanted(config: &ClusterConfig, owned: &BTreeSet<u16>) -> BTreeMap<MemberId, BTreeMap<u16, WantedShare>> {
+/// The slots whose primary the member is: rows without gaps.
+fn owned_slots(sender: &ReplicaSender) -> Vec<RangeInclusive<u16>> {
+    let shares = sender.roles.config().map(|config| config.shares.as_slice()).unwrap_or_default();
+    let mut rows: Vec<RangeInclusive<u16>> = Vec::new();
+    for share in shares.iter().filter(|share| sender.roles.is_primary(share.from)) {
+        match rows.last_mut().filter(|row| row.end() + 1 == share.from) {
+            Some(row) => *row = *row.start()..=share.to,
+            None => rows.push(share.slots()),
+        }
+    }
+    rows
+}
+
+/// The members that get shares of ours. During a hand-over each end has the other one as a backup.
+fn wanted(sender: &ReplicaSender, config: &ClusterConfig) -> BTreeMap<MemberId, BTreeMap<u16, WantedShare>> {
     let mut wanted: BTreeMap<MemberId, BTreeMap<u16, WantedShare>> = BTreeMap::new();
-    for share in config.shares.iter().filter(|share| owned.contains(&share.from)) {
-        let backups = share.backups.iter().map(|name| (name, true));
-        for (name, is_backup) in backups.chain(share.joining.iter().map(|name| (name, false))) {
+    let me = sender.roles.me();
+    for share in config.shares.iter().filter(|share| sender.roles.is_primary(share.from)) {
+        for name in share.names().filter(|name| *name != me.name) {
             if let Some(member) = config.member(name) {
+                let is_backup = !share.joining.iter().any(|joining| joining == name);
                 wanted.entry(member.id.clone()).or_default().insert(share.from, (share.to, is_backup));
             }
         }
@@ -62,7 +97,13 @@ fn wanted(config: &ClusterConfig, owned: &BTreeSet<u16>) -> BTreeMap<MemberId, B
     wanted
 }
 
-fn update(sender: &mut ReplicaSender, id: &MemberId, shares: &BTreeMap<u16, WantedShare>, settled: u64) {
+fn update(
+    sender: &mut ReplicaSender,
+    id: &MemberId,
+    shares: &BTreeMap<u16, WantedShare>,
+    settled: u64,
+    is_in_step: bool,
+) {
     if !sender.links.contains_key(id) {
         sender.streams += 1;
         sender.links.insert(id.clone(), ReplicaLink::new(sender.streams));
@@ -75,7 +116,12 @@ fn update(sender: &mut ReplicaSender, id: &MemberId, shares: &BTreeMap<u16, Want
         let Some(share) = link.shares.get_mut(from) else {
             let cap = is_backup.then_some(settled);
             let phase = CopyPhase::Copying(CopyCursor::default());
-            link.begin(*from, LinkShare { to: *to, is_backup: *is_backup, is_wished: false, phase, cap });
+            let share = LinkShare { to: *to, is_backup: *is_backup, is_wished: false, phase, cap };
+            if is_in_step && *is_backup {
+                link.shares.insert(*from, LinkShare { phase: CopyPhase::Whole, cap: None, ..share });
+            } else {
+                link.begin(*from, share);
+            }
             continue;
         };
         if share.is_backup && !is_backup {

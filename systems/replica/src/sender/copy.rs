@@ -42,7 +42,7 @@ impl ReplicaSender {
     pub fn copied(&mut self, task: &CopyTask, records: &[u8], next: Option<CopyCursor>) {
         let Some(link) = self.links.get_mut(&task.member).filter(|link| link.stream == task.stream) else { return };
         let is_this = |phase: CopyPhase| phase == CopyPhase::Copying(task.cursor);
-        if !link.shares.get(&task.from).is_some_and(|share| is_this(share.phase)) {
+        if !link.shares.get(&task.from).is_some_and(|share| share.to == task.to && is_this(share.phase)) {
             return;
         }
         link.queue.extend_from_slice(records);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::BytesMut;
+use cluster::SlotShare;
 
 use crate::record::ReplicaRecord;
 use crate::sender::words::{BatchAck, CopyCursor};
@@ -51,7 +52,7 @@ pub(crate) struct ReplicaLink {
     pub(crate) applied: u64,
     /// Bytes of the batch that is under way.
     pub(crate) in_flight: Option<usize>,
-    /// Number, share and end of each change that answers wait for.
+    /// Number, slot and end of each change that answers wait for.
     entries: VecDeque<(u64, u16, u64)>,
     /// The number up to which it is acknowledged, and since when that has not changed.
     pub(crate) blocked: Option<(u64, u64)>,
@@ -103,21 +104,76 @@ impl ReplicaLink {
         }
     }
 
-    /// Sends a change of a share, if the member has it.
-    pub(crate) fn change(&mut self, number: u64, from: u16, bytes: &[u8]) {
+    /// Sends a change of a slot of a share, if the member has it.
+    pub(crate) fn change(&mut self, number: u64, slot: u16, from: u16, bytes: &[u8]) {
         let Some(share) = self.shares.get(&from) else { return };
         let waits = share.is_required() && !matches!(share.phase, CopyPhase::Copying(_));
         self.queue.extend_from_slice(bytes);
         if waits {
             let end = self.end();
-            self.entries.push_back((number, from, end));
+            self.entries.push_back((number, slot, end));
         }
     }
 
     /// The share is no more on its way to the member.
     pub(crate) fn remove(&mut self, from: u16) {
-        self.shares.remove(&from);
-        self.entries.retain(|(_, share, _)| *share != from);
+        if let Some(share) = self.shares.remove(&from) {
+            self.entries.retain(|(_, slot, _)| !(from..=share.to).contains(slot));
+        }
+    }
+
+    /// True if the member has everything of a share.
+    pub(crate) fn is_in_step(&self, from: u16) -> bool {
+        self.shares.get(&from).is_some_and(|share| {
+            let is_whole = share.phase == CopyPhase::Whole && share.cap.is_none() && share.is_backup;
+            is_whole && !self.entries.iter().any(|(_, slot, _)| (from..=share.to).contains(slot))
+        })
+    }
+
+    /// Begins the copies for members that are no backups anew.
+    pub(crate) fn copy_anew(&mut self, settled: u64) {
+        let joining: Vec<u16> =
+            self.shares.iter().filter(|(_, share)| !share.is_backup).map(|(from, _)| *from).collect();
+        for from in joining {
+            if let Some(share) = self.shares.remove(&from) {
+                let cap = share.is_wished.then(|| share.cap.map_or(settled, |cap| cap.min(settled)));
+                self.begin(from, LinkShare { cap, ..share });
+            }
+        }
+    }
+
+    /// For a planted bug.
+    #[cfg(test)]
+    pub(crate) fn forget_unsettled(&mut self, from: u16) {
+        if let Some(share) = self.shares.get_mut(&from) {
+            (share.phase, share.cap) = (CopyPhase::Whole, None);
+            self.entries.retain(|(_, slot, _)| !(from..=share.to).contains(slot));
+        }
+    }
+
+    /// Cuts and joins shares as a configuration has them. A copy that is under way begins anew.
+    pub(crate) fn recut(&mut self, shares: &[SlotShare], settled: u64) {
+        let old = std::mem::take(&mut self.shares);
+        for share in shares {
+            let parts = || old.range(..=share.to).filter(|(_, part)| part.to >= share.from);
+            let Some((from, first)) = parts().next() else { continue };
+            let (is_backup, is_wished) = (parts().any(|part| part.1.is_backup), parts().any(|part| part.1.is_wished));
+            let slots = |part: (&u16, &LinkShare)| {
+                u32::from(part.1.to.min(share.to)) + 1 - u32::from((*part.0).max(share.from))
+            };
+            let covers = parts().map(slots).sum::<u32>() == u32::from(share.to) + 1 - u32::from(share.from);
+            let is_copied = |part: (&u16, &LinkShare)| part.1.phase == CopyPhase::Whole && part.1.cap.is_none();
+            let goes_on = (*from, first.to) == (share.from, share.to)
+                || covers && parts().all(is_copied) && parts().all(|part| part.1.is_backup == is_backup);
+            let cut = LinkShare { to: share.to, is_backup, is_wished, ..first.clone() };
+            if goes_on {
+                self.shares.insert(share.from, cut);
+                continue;
+            }
+            let cap = parts().filter_map(|part| part.1.cap).min().map_or(settled, |cap| cap.min(settled));
+            let cap = (is_backup || is_wished).then_some(cap);
+            self.begin(share.from, LinkShare { cap, ..cut });
+        }
     }
 
     /// The number up to which everything is acknowledged that answers wait for; `None`: all.

@@ -4,9 +4,11 @@ mod batch;
 mod config;
 mod copy;
 mod link;
+mod moves;
 mod state;
 mod words;
 
 pub use copy::CopyTask;
+pub use moves::{HandOverAnswer, HandOverAsk};
 pub use state::{ChangeState, ReplicaLag, ReplicaSender, SenderOptions};
 pub use words::{BatchAck, BatchHead, CopyCursor, ReplicaBatch};

@@ -7,6 +7,7 @@ use cluster::{ConfigWish, HashSlot, MemberId};
 use crate::record::ReplicaRecord;
 use crate::roles::{RecordSource, ShareRoles};
 use crate::sender::link::{CopyPhase, LinkShare, ReplicaLink};
+use crate::sender::moves::Hands;
 
 /// Ranges of changes with unknown outcome that are remembered. Beyond, the two oldest become one, with all between.
 const MOST_LOST: usize = 16;
@@ -24,6 +25,10 @@ pub struct SenderOptions {
     pub batch_bytes: usize,
     /// Bytes that wait for one backup at most, the last record aside.
     pub queue_bytes: usize,
+    /// A share that is handed over makes no changes for so long at most: nanoseconds.
+    pub stop_ns: u64,
+    /// The time between two questions of a target: nanoseconds.
+    pub ask_ns: u64,
 }
 
 impl Default for SenderOptions {
@@ -34,6 +39,8 @@ impl Default for SenderOptions {
             later_ns: 2_000_000,
             batch_bytes: 256 << 10,
             queue_bytes: 64 << 20,
+            stop_ns: 8_000_000,
+            ask_ns: 500_000,
         }
     }
 }
@@ -74,6 +81,7 @@ pub struct ReplicaSender {
     /// Changes whose outcome nobody here will know: first and last numbers.
     lost: VecDeque<(u64, u64)>,
     pub(super) wishes: Vec<ConfigWish>,
+    pub(super) hands: Hands,
 }
 
 impl ReplicaSender {
@@ -87,6 +95,7 @@ impl ReplicaSender {
             streams: 0,
             lost: VecDeque::new(),
             wishes: Vec::new(),
+            hands: Hands::default(),
         }
     }
 
@@ -95,9 +104,9 @@ impl ReplicaSender {
         &self.roles
     }
 
-    /// True if the member is the primary of a slot. (Whether its term lasts is another question.)
+    /// True if the member is the primary of a slot, and not about to hand it over. (Whether its term lasts is another question.)
     pub fn serves(&self, slot: HashSlot) -> bool {
-        self.roles.share_of(slot).is_some_and(|from| self.roles.is_primary(from))
+        self.roles.share_of(slot).is_some_and(|from| self.roles.is_primary(from) && !self.hands.is_stopped(from))
     }
 
     /// The number of the last change. Everything that a request can have seen has this number at most.
@@ -120,7 +129,7 @@ impl ReplicaSender {
             if bytes.is_empty() {
                 record.append(&mut bytes);
             }
-            link.change(self.last, from, &bytes);
+            link.change(self.last, slot.number(), from, &bytes);
         }
         self.bound_queues();
         self.last
@@ -175,8 +184,9 @@ impl ReplicaSender {
         self.roles.share_of(slot)
     }
 
-    /// Looks for members that keep answers waiting.
+    /// Looks for members that keep answers waiting, and for the next steps of moves.
     pub fn tick(&mut self, now_ns: u64) {
+        self.move_on(now_ns);
         let (last, patience_ns) = (self.last, self.options.patience_ns);
         let mut slow = Vec::new();
         for (id, link) in &mut self.links {

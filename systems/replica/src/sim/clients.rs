@@ -71,11 +71,12 @@ impl SimWorld {
         let slot = cluster::HashSlot::of_key(&name);
         let config = self.configs.iter().find(|config| config.epoch == epoch);
         let is_primary = config.and_then(|config| config.primary(slot)).is_some_and(|one| one.id == life.member.id);
+        let may_read = config.and_then(|config| config.share(slot)).is_some_and(|share| share.may_be_read_alone());
         let is_in_term = self.now < until || self.bug == Some(SimBug::NoTerm);
         // An absent key may be the work of a change that is not safe: the client asks.
         let Some((value, stamp)) = life.table.get(&name).copied() else { return };
         let is_safe = stamp <= settled || self.bug == Some(SimBug::ReadUnsettled);
-        if is_primary && is_in_term && is_safe {
+        if is_primary && may_read && is_in_term && is_safe {
             let now = self.now;
             self.history[key].push(Recorded { op: KeyOp::Get(Some(value)), begin: now, end: Some(now) });
             self.report.reads += 1;

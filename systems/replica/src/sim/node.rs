@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use cluster::{ClusterConfig, ClusterMember, ConfigWish, HashSlot, MemberId};
+use cluster::{ClusterConfig, ClusterMember, ConfigWish, HashSlot, MemberId, ShareMove};
 
 use crate::receiver::{KeySet, ReplicaReceiver, ReplicaStore, StoreRefusal};
 use crate::record::ReplicaRecord;
@@ -38,6 +38,8 @@ pub(super) struct SimLife {
     pub(super) told: Option<(u64, u64, u64)>,
     /// Its beats reach the coordinator again from this moment on.
     pub(super) cut_until: u64,
+    /// Closed shares, and the moment until which clients may read them alone.
+    closed: BTreeMap<u16, u64>,
 }
 
 /// A machine: `None` while no process runs there.
@@ -49,7 +51,15 @@ pub(super) struct SimNode {
 impl SimLife {
     pub(super) fn new(number: usize, life: u64) -> SimLife {
         let id = MemberId { name: format!("m{number}"), incarnation: life };
-        let options = SenderOptions { patience_ns: 120, pause_ns: 10, later_ns: 5, batch_bytes: 64, queue_bytes: 1000 };
+        let options = SenderOptions {
+            patience_ns: 120,
+            pause_ns: 10,
+            later_ns: 5,
+            batch_bytes: 64,
+            queue_bytes: 1000,
+            stop_ns: 60,
+            ask_ns: 10,
+        };
         SimLife {
             member: ClusterMember { id: id.clone(), address: format!("m{number}:1") },
             sender: ReplicaSender::new(id.clone(), options),
@@ -60,6 +70,7 @@ impl SimLife {
             wishes: Vec::new(),
             told: None,
             cut_until: 0,
+            closed: BTreeMap::new(),
         }
     }
 
@@ -67,8 +78,22 @@ impl SimLife {
         let me = &self.member.id;
         self.wishes.retain(|wish| config.granted(wish, me).is_some());
         self.sender.set_config(config);
+        let is_closed = |share: &&cluster::SlotShare| matches!(share.moving, Some(ShareMove::Close { .. }));
+        let closed: Vec<u16> = config.shares_of(me).filter(is_closed).map(|share| share.from).collect();
+        self.closed.retain(|from, _| closed.contains(from));
+        for from in closed {
+            self.closed.entry(from).or_insert(self.until);
+        }
         self.until = until;
+        let roles = self.sender.roles();
+        self.table.retain(|key, _| roles.has_part(HashSlot::of_key(key)));
         self.collect();
+    }
+
+    /// A share is handed over when nobody can read it alone any more.
+    pub(super) fn is_time(&self, wish: &ConfigWish, now: u64, bug: Option<SimBug>) -> bool {
+        let ConfigWish::HandOver { from } = wish else { return true };
+        bug == Some(SimBug::EarlyHandOver) || self.closed.get(from).is_some_and(|until| now >= *until)
     }
 
     pub(super) fn collect(&mut self) {

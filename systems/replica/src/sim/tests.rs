@@ -17,6 +17,16 @@ pub(super) enum SimBug {
     NoTerm,
     /// Readers take values that backups have not acknowledged.
     ReadUnsettled,
+    /// A primary hands over while clients may still read its memory alone.
+    EarlyHandOver,
+    /// A target serves before the former primary has released the share.
+    ImpatientTarget,
+    /// A share is released although backups have not acknowledged all changes.
+    ReleaseUnsettled,
+    /// A former primary drops its keys when it has released a share.
+    DropsEarly,
+    /// A target believes that all members are in step with it.
+    AllInStep,
 }
 
 fn run(seed: u64, bug: Option<SimBug>) -> Result<SimReport, String> {
@@ -37,14 +47,31 @@ fn simulation_of_many_seeds() {
         sum.reads += report.reads;
         sum.epochs += report.epochs;
         sum.crashes += report.crashes;
+        sum.orders += report.orders;
+        sum.hand_overs += report.hand_overs;
     }
     println!("{seeds} seeds: {sum:?}");
-    assert!(seeds < 100 || (sum.answers > 20 * seeds && sum.reads > seeds && sum.epochs > 2 * seeds), "{sum:?}");
+    assert!(
+        seeds < 100
+            || (sum.answers > 20 * seeds && sum.reads > seeds && sum.epochs > 2 * seeds && sum.hand_overs > seeds / 10),
+        "{sum:?}"
+    );
 }
 
 #[test]
 fn planted_bugs_are_found() {
-    for bug in [SimBug::NoWait, SimBug::NoFence, SimBug::NoCopy, SimBug::NoTerm, SimBug::ReadUnsettled] {
+    for bug in [
+        SimBug::NoWait,
+        SimBug::NoFence,
+        SimBug::NoCopy,
+        SimBug::NoTerm,
+        SimBug::ReadUnsettled,
+        SimBug::EarlyHandOver,
+        SimBug::ImpatientTarget,
+        SimBug::ReleaseUnsettled,
+        SimBug::DropsEarly,
+        SimBug::AllInStep,
+    ] {
         let found = (0..3000).find(|seed| run(*seed, Some(bug)).is_err());
         println!("{bug:?}: seed {found:?}");
         assert!(found.is_some(), "{bug:?}");

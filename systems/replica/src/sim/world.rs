@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::{ClusterConfig, HashSlot};
+use cluster::{ClusterConfig, HashSlot, MemberId};
 use fastrand::Rng;
 
-use crate::sender::{BatchAck, BatchHead, ReplicaBatch};
+use crate::sender::{BatchAck, BatchHead, HandOverAnswer, HandOverAsk, ReplicaBatch};
 use crate::sim::history::{KeyOp, Recorded, is_linearizable};
 use crate::sim::node::{SimLife, SimNode, SimStore};
 use crate::sim::tests::SimBug;
@@ -14,14 +14,18 @@ use crate::sim::tests::SimBug;
 /// Keys that clients use.
 pub(super) const KEYS: usize = 7;
 /// The length of a term, in steps of the clock.
-const TERM: u64 = 200;
+pub(super) const TERM: u64 = 200;
 const STEPS: usize = 1500;
 const REST: usize = 6000;
 
 /// A message between two members.
-enum SimMessage {
+pub(super) enum SimMessage {
     Batch(ReplicaBatch),
     Ack(BatchHead, Option<BatchAck>),
+    /// A target and the former primary that it asks.
+    Ask(MemberId, MemberId, HandOverAsk),
+    /// The target that asked, and the answer.
+    Told(MemberId, HandOverAsk, HandOverAnswer),
 }
 
 /// Counts of a seed.
@@ -31,6 +35,8 @@ pub(super) struct SimReport {
     pub(super) reads: u64,
     pub(super) epochs: u64,
     pub(super) crashes: u64,
+    pub(super) orders: u64,
+    pub(super) hand_overs: u64,
 }
 
 pub(super) struct SimWorld {
@@ -43,13 +49,13 @@ pub(super) struct SimWorld {
     pub(super) values: u64,
     pub(super) report: SimReport,
     /// Messages, by the moment of their arrival and a number.
-    network: BTreeMap<(u64, u64), SimMessage>,
-    sent: u64,
+    pub(super) network: BTreeMap<(u64, u64), SimMessage>,
+    pub(super) sent: u64,
     /// Replacements of the configuration that were sent: the epoch that they expect.
-    replaces: Vec<ClusterConfig>,
+    pub(super) replaces: Vec<ClusterConfig>,
     /// Of lives that have crashed or are cut off: nobody deposes them before.
     terms: BTreeMap<String, u64>,
-    is_calm: bool,
+    pub(super) is_calm: bool,
 }
 
 impl SimWorld {
@@ -106,7 +112,7 @@ impl SimWorld {
         Ok(self.report)
     }
 
-    fn config(&self) -> Arc<ClusterConfig> {
+    pub(super) fn config(&self) -> Arc<ClusterConfig> {
         Arc::clone(self.configs.last().expect("there is always one"))
     }
 
@@ -126,7 +132,10 @@ impl SimWorld {
             0..20 if !self.is_calm => self.request(node),
             20..28 if !self.is_calm => self.read(node),
             28..40 => self.reply(node),
-            40..55 => self.send(node),
+            40..55 => {
+                self.send(node);
+                self.ask(node);
+            }
             55..65 => self.with(node, |life, bug| life.copy(bug)),
             65..75 => self.beat(node),
             75..80 => self.wish(node),
@@ -137,7 +146,8 @@ impl SimWorld {
                 self.with(node, |life, _| life.sender.tick(now));
             }
             94 if !self.is_calm => self.crash(node),
-            95..98 => self.restart(node),
+            95..97 => self.restart(node),
+            97 => self.order(node),
             98 if !self.is_calm => {
                 let until = self.now + self.random.u64(..3 * TERM);
                 self.with(node, |life, _| life.cut_until = until);
@@ -167,11 +177,14 @@ impl SimWorld {
 
     /// A member asks for what its sender wishes. The request may come late.
     fn wish(&mut self, node: usize) {
-        let config = self.config();
+        let (config, now, bug) = (self.config(), self.now, self.bug);
         let Some(life) = &mut self.nodes[node].life else { return };
         let is_known = life.sender.roles().epoch() == config.epoch;
-        let Some(wish) = life.wishes.first().filter(|_| is_known) else { return };
-        match config.granted(wish, &life.member.id) {
+        let Some(wish) = life.wishes.first().cloned().filter(|_| is_known) else { return };
+        if !life.is_time(&wish, now, bug) {
+            return life.wishes.rotate_left(1);
+        }
+        match config.granted(&wish, &life.member.id) {
             Some(next) => self.replaces.push(next),
             None => drop(life.wishes.remove(0)),
         }
@@ -230,11 +243,12 @@ impl SimWorld {
         batches.into_iter().for_each(|batch| self.post(SimMessage::Batch(batch)));
     }
 
-    fn post(&mut self, message: SimMessage) {
+    pub(super) fn post(&mut self, message: SimMessage) {
         let chance = if self.is_calm { 99 } else { self.random.u32(..100) };
         let head = match &message {
             SimMessage::Batch(batch) => batch.head.clone(),
             SimMessage::Ack(head, _) => head.clone(),
+            SimMessage::Ask(..) | SimMessage::Told(..) => return self.post_move(message, chance),
         };
         self.sent += 1;
         let delay = if chance < 6 { self.random.u64(..2 * TERM) } else { self.random.u64(1..12) };
@@ -253,6 +267,8 @@ impl SimWorld {
         let (bug, now, is_late) = (self.bug, self.now, self.random.u32(..20) == 0);
         let lives = self.nodes.iter_mut().filter_map(|node| node.life.as_mut());
         match message {
+            SimMessage::Ask(target, former, ask) => self.asked(&target, &former, ask),
+            SimMessage::Told(target, ask, answer) => self.told(&target, ask, &answer),
             SimMessage::Batch(ReplicaBatch { head, bytes }) => {
                 let Some(life) = lives.into_iter().find(|life| life.member.id.name == head.to.name) else {
                     return self.post(SimMessage::Ack(head, None));
@@ -287,8 +303,11 @@ impl SimWorld {
                 return Some(format!("the primary of {} is gone, and still in the configuration", share.from));
             };
             let wanted = usize::from(config.replicas).min(self.nodes.len() - 1);
-            if share.backups.len() != wanted {
+            if share.backups.len() != wanted || !share.joining.is_empty() {
                 return Some(format!("{} has the backups {:?}, not {wanted}: {config:?}", share.from, share.backups));
+            }
+            if share.moving.is_some() {
+                return Some(format!("{} still moves: {share:?}", share.from));
             }
             for backup in &share.backups {
                 let Some(backup) = life_of(backup) else { return Some(format!("a backup of {} is gone", share.from)) };
@@ -297,6 +316,6 @@ impl SimWorld {
                 }
             }
         }
-        None
+        self.keeps_foreign_keys()
     }
 }
