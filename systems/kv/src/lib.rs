@@ -26,6 +26,7 @@
 //!  server                tables, grants, threads
 //!  protocol, proof       messages between them; who may do it
 //!  envelope, clock       what stands before each value: its expiry and its stamp
+//!  surroundings          time and sleep; in a simulation those of its world
 //! ```
 #![forbid(unsafe_code)]
 
@@ -37,6 +38,10 @@ mod error;
 mod proof;
 mod protocol;
 mod server;
+#[cfg(any(test, feature = "sim"))]
+#[doc(hidden)]
+pub mod sim;
+mod surroundings;
 mod tasks;
 
 pub use client::{GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};

@@ -15,6 +15,7 @@ use crate::envelope::KvVersion;
 use crate::error::KvError;
 use crate::protocol::{FoundValue, GET, GetReply, GetRequest, REPORT, ReportRequest, decode, encode};
 use crate::server::tag_of;
+use crate::surroundings::{instant, sleep};
 
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -76,7 +77,7 @@ impl KvTable {
         let chosen = self.choose(ChoiceKind::Gets(1));
         if chosen.searcher == Searcher::Client {
             // The short path of most GETs: by READs, if there is a connection and nothing is in the way.
-            let _ = self.read_once(&[key], &mut |_, answer| match answer {
+            let _ = self.read_once(&[key], None, &mut |_, answer| match answer {
                 Answer::Doubtful | Answer::Broken => {}
                 Answer::Absent => tell(None),
                 Answer::Value(bytes, version) => tell(Some((bytes, version))),
@@ -140,7 +141,7 @@ impl KvTable {
         loop {
             let left: Vec<usize> = (0..keys.len()).filter(|number| !is_told[*number]).collect();
             let wanted: Vec<&[u8]> = left.iter().map(|number| keys[*number]).collect();
-            match self.read_once(&wanted, &mut |at, answer| {
+            match self.read_once(&wanted, Some(now_ns()), &mut |at, answer| {
                 is_told[left[at]] = true;
                 match answer {
                     Answer::Doubtful | Answer::Broken => doubtful.push(left[at]),
@@ -168,11 +169,17 @@ impl KvTable {
         Ok(())
     }
 
-    fn read_once(&mut self, keys: &[&[u8]], each: &mut dyn FnMut(usize, Answer<'_>)) -> Result<(), ReadFailure> {
+    /// `since_ns`: the time now, for values that have expired by now. Without it they are doubtful.
+    fn read_once(
+        &mut self,
+        keys: &[&[u8]],
+        since_ns: Option<u64>,
+        each: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> Result<(), ReadFailure> {
         let (clock, durable) = (self.session.clock(), self.session.durable());
         let Some(reader) = &mut self.reader else { return Err(ReadFailure::NoReader) };
         let mut is_broken = false;
-        reader.look_up(keys, &mut |number, found| match Answer::of(clock, durable, found) {
+        reader.look_up(keys, &mut |number, found| match Answer::of((clock, since_ns), durable, found) {
             Answer::Broken => is_broken = true,
             answer => each(number, answer),
         })?;
@@ -191,7 +198,7 @@ impl KvTable {
             // The server says whether we still have the right. One that was started anew gives us another.
             self.session.confirm(until)?;
             match self.attached(until).map(|_| ()) {
-                Err(KvError::NotAttached(..)) if Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
+                Err(KvError::NotAttached(..)) if instant() + PAUSE < until => sleep(PAUSE),
                 done => return done,
             }
         }
@@ -314,7 +321,7 @@ impl KvTable {
         encode(&ReportRequest { grant, gets }, &[tags], &mut request);
         let until = self.session.deadline();
         if let Some(rpc) = self.session.rpc() {
-            rpc.poll(|_, _| ());
+            rpc.poll(&mut |_, _| ());
             let _ = rpc.start(REPORT, &request, Some(until));
         }
     }

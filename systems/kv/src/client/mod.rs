@@ -7,6 +7,7 @@
 //!  put_alone  PUTs by lock, WRITE, unlock       alone_steps   their parts without a connection
 //!  choose     requests whose way the client chooses      choice  from its own measurements
 //!  reader     the connection for READs      report   GETs that the server did not see
+//!  link       the way to the server: sessions and connections of a device, or of a simulation
 //!  session    the RPC session, and the right to the table: made again when they are lost
 //!  placed     one table on several servers
 //!  opening    the messages that prove who may open a table
@@ -18,6 +19,7 @@ mod choice;
 mod choose;
 mod device;
 mod get;
+mod link;
 mod long;
 mod opening;
 mod options;
@@ -46,3 +48,9 @@ pub(crate) use report::ReadReport;
 pub(crate) use session::Repeat;
 pub use table::{KvStats, KvTable, TimeToLive};
 pub(crate) use table::{LATER, is_long, scanned_keys};
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use {
+    link::{DataLink, EachEnded, KvNetwork, Requester},
+    reader::{EachFound, MakeValue, RemoteReader},
+    session::TableSession,
+};

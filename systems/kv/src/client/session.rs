@@ -1,10 +1,12 @@
 //! A client's session with the server, and its right to a table: made when they are needed, and again when they are lost.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use longarm_rpc::{Client, ClientOptions, Code, Executed, Method, NotStarted, Status};
+use longarm_rpc::{ClientOptions, Code, Executed, Method, NotStarted, Status};
 use serde::de::DeserializeOwned;
 
+use crate::client::link::{DeviceNetwork, KvNetwork, Requester};
 use crate::client::opening::TableOpening;
 use crate::client::options::KvOptions;
 use crate::clock::{ClockReading, now_ns};
@@ -13,6 +15,7 @@ use crate::protocol::{
     ATTACH, AttachReply, AttachRequest, CHALLENGE, CLOSE, GrantKey, GrantRequest, OPEN, OpenReply, decode, encode,
 };
 use crate::server::is_locked;
+use crate::surroundings::{instant, sleep};
 
 /// The pause between two attempts to reach a server.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -38,7 +41,9 @@ pub(crate) struct TableSession {
     pub(crate) address: String,
     table: String,
     pub(crate) options: KvOptions,
-    rpc: Option<Client>,
+    /// The way to the server: a device, or a simulation.
+    network: Arc<dyn KvNetwork>,
+    rpc: Option<Box<dyn Requester>>,
     opened: Option<OpenReply>,
     clock: Option<ClockReading>,
     request: Vec<u8>,
@@ -46,10 +51,15 @@ pub(crate) struct TableSession {
 
 impl TableSession {
     pub(crate) fn new(address: &str, table: &str, options: KvOptions) -> TableSession {
+        TableSession::over(Arc::new(DeviceNetwork), address, table, options)
+    }
+
+    pub(crate) fn over(network: Arc<dyn KvNetwork>, address: &str, table: &str, options: KvOptions) -> TableSession {
         TableSession {
             address: address.into(),
             table: table.into(),
             options,
+            network,
             rpc: None,
             opened: None,
             clock: None,
@@ -59,7 +69,7 @@ impl TableSession {
 
     /// The moment by which an operation that begins now has to end.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.options.timeout
+        instant() + self.options.timeout
     }
 
     /// The reading of the server's clock.
@@ -150,8 +160,16 @@ impl TableSession {
     }
 
     /// The RPC client, if there is one.
-    pub(crate) fn rpc(&mut self) -> Option<&mut Client> {
-        self.rpc.as_mut()
+    pub(crate) fn rpc(&mut self) -> Option<&mut dyn Requester> {
+        match &mut self.rpc {
+            Some(rpc) => Some(rpc.as_mut()),
+            None => None,
+        }
+    }
+
+    /// The way to the server.
+    pub(crate) fn network(&self) -> &dyn KvNetwork {
+        self.network.as_ref()
     }
 
     /// Decides whether a failed request is sent again, after a pause, and what is made anew before.
@@ -161,15 +179,15 @@ impl TableSession {
             // The server was started anew, or has forgotten us.
             Code::Aborted => self.opened = None,
             // The server ends the lock of a client that is gone.
-            Code::Unavailable if is_locked(&status) => std::thread::sleep(LOCKED),
+            Code::Unavailable if is_locked(&status) => sleep(LOCKED),
             Code::Unavailable if may_repeat => self.rpc = None,
             _ => return Err(status.into()),
         }
-        if Instant::now() + PAUSE >= until {
+        if instant() + PAUSE >= until {
             return Err(KvError::Server(status));
         }
         if self.rpc.is_none() {
-            std::thread::sleep(PAUSE);
+            sleep(PAUSE);
         }
         Ok(())
     }
@@ -195,16 +213,16 @@ impl TableSession {
                 Ok(id) => break id,
                 Err(NotStarted::Refused(status)) => return Err(status),
                 // Calls that were given up may be with a server that stands.
-                Err(NotStarted::Full) if Instant::now() >= until => {
+                Err(NotStarted::Full) if instant() >= until => {
                     return Err(Status::deadline_exceeded("the session had no room for a request in time")
                         .with_executed(Executed::No));
                 }
-                Err(NotStarted::Full) => drop(rpc.poll(|_, _| ())),
+                Err(NotStarted::Full) => rpc.poll(&mut |_, _| ()),
             }
         };
         let mut result = None;
         while result.is_none() {
-            rpc.poll(|ended, answer| {
+            rpc.poll(&mut |ended, answer| {
                 if ended == id {
                     result = Some(answer.map(|bytes| reply.extend_from_slice(bytes)));
                 }
@@ -238,7 +256,7 @@ impl TableSession {
                         under_way.push((id, next));
                         next += 1;
                     }
-                    Err(NotStarted::Full) if under_way.is_empty() && Instant::now() >= until => {
+                    Err(NotStarted::Full) if under_way.is_empty() && instant() >= until => {
                         let late = "the session had no room for a request in time";
                         failed = Some(Status::deadline_exceeded(late).with_executed(Executed::No).into());
                     }
@@ -246,7 +264,7 @@ impl TableSession {
                     Err(NotStarted::Refused(status)) => failed = Some(status.into()),
                 }
             }
-            rpc.poll(|ended, reply| {
+            rpc.poll(&mut |ended, reply| {
                 let Some(at) = under_way.iter().position(|(id, _)| *id == ended) else { return };
                 let (_, number) = under_way.swap_remove(at);
                 let done = reply.map_err(KvError::from).and_then(|reply| answer(number, reply));
@@ -257,16 +275,17 @@ impl TableSession {
         failed.map_or(Ok(()), Err)
     }
 
-    fn connect(&mut self, until: Instant) -> Result<&mut Client, Status> {
+    fn connect(&mut self, until: Instant) -> Result<&mut dyn Requester, Status> {
         let rpc = match self.rpc.take() {
             Some(rpc) => rpc,
             None => {
-                let left = until.saturating_duration_since(Instant::now());
+                let left = until.saturating_duration_since(instant());
                 let connect_timeout = self.options.rpc.connect_timeout.min(left);
-                Client::connect(self.address.as_str(), &ClientOptions { connect_timeout, ..self.options.rpc.clone() })?
+                let options = ClientOptions { connect_timeout, ..self.options.rpc.clone() };
+                self.network.connect(&self.address, &options)?
             }
         };
-        Ok(self.rpc.insert(rpc))
+        Ok(self.rpc.insert(rpc).as_mut())
     }
 }
 
@@ -276,7 +295,7 @@ impl Drop for TableSession {
         if let (Some(opened), true) = (self.opened.take(), self.rpc.is_some()) {
             let mut request = Vec::new();
             encode(&GrantRequest { grant: opened.grant }, &[], &mut request);
-            let _ = self.exchange(CLOSE, &request, Instant::now() + FAREWELL, &mut Vec::new());
+            let _ = self.exchange(CLOSE, &request, instant() + FAREWELL, &mut Vec::new());
         }
     }
 }

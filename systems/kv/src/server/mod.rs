@@ -54,3 +54,12 @@ pub(crate) use data::private_data;
 pub(crate) use directory::tag_of;
 pub(crate) use locking::is_locked;
 pub(crate) use placement::MOVED;
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use {
+    data::parse_private_data,
+    grants::{AdmittedWriter, ClientLink, DataEnd, Grants},
+    layout::{OwnedTable, create as create_owner},
+    served::ServedTable,
+    service::KvService,
+    uploads::Uploads,
+};

@@ -40,30 +40,32 @@ const WITHOUT_VALUES: [Method; 10] = [CHALLENGE, OPEN, CLOSE, ATTACH, REPORT, FI
 
 type Handler = fn(&KvService, &[u8], &mut Vec<u8>) -> Result<(), Status>;
 
+/// The methods that any thread carries out.
+const DIRECT: [(Method, Handler); 17] = [
+    (CHALLENGE, KvService::challenge),
+    (OPEN, KvService::open),
+    (CLOSE, KvService::close),
+    (ATTACH, KvService::attach),
+    (GET, KvService::get),
+    (PUT, KvService::put),
+    (DELETE, KvService::delete),
+    (ADD, KvService::add),
+    (EXPIRE, KvService::expire),
+    (SCAN, KvService::scan),
+    (RANGE, KvService::range),
+    (REPORT, KvService::report),
+    (FIGURES, KvService::figures),
+    (BEGIN, KvService::begin),
+    (PIECE, KvService::piece),
+    (CLIENTS, KvService::clients),
+    (REVOKE, KvService::revoke),
+];
+
 /// The service's methods.
 pub(crate) fn methods(service: &Arc<KvService>) -> Methods {
-    let direct: [(_, Handler); 17] = [
-        (CHALLENGE, KvService::challenge),
-        (OPEN, KvService::open),
-        (CLOSE, KvService::close),
-        (ATTACH, KvService::attach),
-        (GET, KvService::get),
-        (PUT, KvService::put),
-        (DELETE, KvService::delete),
-        (ADD, KvService::add),
-        (EXPIRE, KvService::expire),
-        (SCAN, KvService::scan),
-        (RANGE, KvService::range),
-        (REPORT, KvService::report),
-        (FIGURES, KvService::figures),
-        (BEGIN, KvService::begin),
-        (PIECE, KvService::piece),
-        (CLIENTS, KvService::clients),
-        (REVOKE, KvService::revoke),
-    ];
     let mut methods = Methods::new(SERVICE);
     let journal = service.durable.as_ref().filter(|durable| durable.is_strict()).map(|durable| &durable.journal);
-    for (method, handler) in direct {
+    for (method, handler) in DIRECT {
         let service = Arc::clone(service);
         let run = move |request: &[u8], reply: &mut Vec<u8>| {
             service.slots.as_ref().map_or(Ok(()), |slots| slots.check(method, request))?;
@@ -263,6 +265,15 @@ impl KvService {
         let (request, bytes): (PieceRequest, _) = decode(request)?;
         self.grants.find(&request.grant)?;
         self.uploads.piece((request.grant, request.upload), request.from, bytes, now_ns())
+    }
+
+    /// Carries out a request of any method.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn handle(&self, method: Method, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {
+        match DIRECT.into_iter().find(|(other, _)| *other == method) {
+            Some((_, handler)) => handler(self, request, reply),
+            None => self.commit(request, reply),
+        }
     }
 
     fn commit(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {

@@ -37,8 +37,8 @@ impl AsyncKvTable {
                     self.core.reader(failed.as_ref(), until).await?
                 }
             };
-            let (clock, durable) = (self.core.clock(), self.core.durable());
-            let found = match reader.table.get(key, |found| answer_of(clock, durable, found)).await {
+            let (clock, since_ns, durable) = (self.core.clock(), now_ns(), self.core.durable());
+            let found = match reader.table.get(key, |found| answer_of((clock, Some(since_ns)), durable, found)).await {
                 // Busy: where clients PUT alone, one of them may have died with a lock. The server knows.
                 Ok(TaskAnswer::Doubtful) | Err(ReadError::Lookup(LookupError::Busy)) => {
                     self.ask(key, self.core.deadline()).await?
@@ -127,8 +127,8 @@ impl AsyncKvTable {
     }
 }
 
-fn answer_of(clock: Option<ClockReading>, durable: Option<u64>, found: LookedUp<'_>) -> TaskAnswer {
-    match Answer::of(clock, durable, found) {
+fn answer_of(times: (Option<ClockReading>, Option<u64>), durable: Option<u64>, found: LookedUp<'_>) -> TaskAnswer {
+    match Answer::of(times, durable, found) {
         Answer::Value(bytes, version) => TaskAnswer::Value(KvValue { bytes: bytes.to_vec(), version }),
         Answer::Absent => TaskAnswer::Absent,
         Answer::Doubtful => TaskAnswer::Doubtful,
