@@ -143,6 +143,13 @@ impl ReplicaSender {
         self.links.values().filter_map(ReplicaLink::settled).min().unwrap_or(self.last).min(self.last)
     }
 
+    /// Readers of memory may take values up to this number in this epoch. None while a backup lacks a copy: it may
+    /// not have what an earlier primary of the share has changed, whose numbers this member's own do not bound.
+    pub fn shown(&self) -> u64 {
+        let lacks = |link: &ReplicaLink| link.shares.values().any(|share| share.is_required() && share.cap.is_some());
+        if self.links.values().any(lacks) { 0 } else { self.settled() }
+    }
+
     /// Whether everything up to this number is safe.
     pub fn state(&self, number: u64) -> ChangeState {
         if self.lost.iter().any(|(first, last)| (*first..=*last).contains(&number)) {
