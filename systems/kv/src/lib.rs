@@ -39,7 +39,7 @@ mod protocol;
 mod server;
 mod tasks;
 
-pub use client::{GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
+pub use client::{AskedMember, GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
 #[cfg(feature = "etcd")]
 pub use cluster::EtcdCoordinator;
 pub use cluster::{

@@ -40,6 +40,7 @@ pub(crate) use choice::{ChoiceKind, Searcher, WayChoices};
 pub(crate) use choose::ChosenWay;
 pub(crate) use device::{MOST_UNDER_WAY, NoDeviceGets, looked_up, must_serve};
 pub use get::KvValue;
+pub use members::AskedMember;
 pub(crate) use opening::TableOpening;
 pub use options::{GetWay, KvOptions, PutWay};
 pub use placed::KvCluster;

@@ -207,9 +207,9 @@ fn begin_membership(
     membership: Membership,
     tables: &[Arc<ServedTable>],
 ) -> Result<(Arc<Replication>, MemberHandle), KvServerError> {
-    let MembershipOptions { member, secret } = membership.options;
-    let member = MemberHandle::start(member, membership.coordinator).map_err(start)?;
-    let replication = Arc::new(Replication::new(member.right().clone(), tables.to_vec(), secret));
+    let Membership { options, coordinator } = membership;
+    let member = MemberHandle::start(options.member.clone(), coordinator).map_err(start)?;
+    let replication = Arc::new(Replication::new(member.right().clone(), tables.to_vec(), &options));
     for (number, table) in replication.tables().iter().enumerate() {
         let number = u16::try_from(number).map_err(|_| start("there are too many tables for records"))?;
         let log = ReplicaLog::new(Arc::clone(&replication), number);

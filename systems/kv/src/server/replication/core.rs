@@ -11,6 +11,7 @@ use replica::{ChangeState, ReplicaReceiver, ReplicaRecord, ReplicaSender, Sender
 
 use crate::proof::TableSecret;
 use crate::server::placement::refusal;
+use crate::server::replication::options::MembershipOptions;
 use crate::server::replication::passes::Passes;
 use crate::server::served::ServedTable;
 
@@ -43,16 +44,18 @@ impl Replication {
     pub(crate) fn new(
         right: ServingRight,
         mut tables: Vec<Arc<ServedTable>>,
-        secret: Option<TableSecret>,
+        options: &MembershipOptions,
     ) -> Replication {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let me: MemberId = right.member().clone();
+        let patience_ns = u64::try_from(options.patience.as_nanos()).unwrap_or(u64::MAX);
+        let sender = SenderOptions { patience_ns, ..SenderOptions::default() };
         Replication {
             right,
             tables,
-            secret,
+            secret: options.secret.clone(),
             passes: Passes::default(),
-            sender: Mutex::new(ReplicaSender::new(me.clone(), SenderOptions::default())),
+            sender: Mutex::new(ReplicaSender::new(me.clone(), sender)),
             epoch: AtomicU64::new(0),
             receiver: Mutex::new(ReplicaReceiver::new(me)),
             work: Condvar::new(),

@@ -1,5 +1,7 @@
 //! Settings of a member.
 
+use std::time::Duration;
+
 use cluster::{Coordinator, MemberOptions};
 
 use crate::proof::TableSecret;
@@ -8,13 +10,21 @@ use crate::server::layout::KvLayout;
 use crate::server::served::ServedTable;
 
 /// Settings of a server that is a member of a cluster.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MembershipOptions {
     /// Its name, its address for clients and other members, its term, and the form of the cluster.
     pub member: MemberOptions,
     /// Members prove to each other that they have it. All have the same. Needed if a table has a secret: members send
     /// each other the values of all tables.
     pub secret: Option<TableSecret>,
+    /// A backup that keeps answers waiting for so long is left out, and has to fetch the data anew: 0.5 s.
+    pub patience: Duration,
+}
+
+impl Default for MembershipOptions {
+    fn default() -> MembershipOptions {
+        MembershipOptions { member: MemberOptions::default(), secret: None, patience: Duration::from_millis(500) }
+    }
 }
 
 /// A membership to be.
