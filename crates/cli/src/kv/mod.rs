@@ -5,6 +5,8 @@ mod data;
 mod demo;
 mod door;
 mod layouts;
+mod many;
+mod membership;
 mod memory;
 mod metrics;
 mod prompt;
@@ -12,6 +14,7 @@ mod revoke;
 mod running;
 mod serve;
 mod shell;
+mod status;
 mod target;
 mod top;
 
@@ -31,6 +34,7 @@ enum KvCommand {
     Serve(serve::KvServeArgs),
     Cli(shell::KvCliArgs),
     Top(top::KvTopArgs),
+    Status(status::KvStatusArgs),
     Revoke(revoke::KvRevokeArgs),
     Bench(bench::KvBenchArgs),
     Layouts(layouts::KvLayoutsArgs),
@@ -48,6 +52,7 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Serve(args) => serve::run(args),
         KvCommand::Cli(args) => shell::run(args),
         KvCommand::Top(args) => top::run(args),
+        KvCommand::Status(args) => status::run(args),
         KvCommand::Revoke(args) => revoke::run(args),
         KvCommand::Bench(args) => bench::run(args),
         KvCommand::Layouts(args) => layouts::run(args),

@@ -8,6 +8,7 @@ use longarm_kv::{ClusterConfig, DataOptions, FsyncRule, KvLayout, KvServer, Tabl
 use longarm_rpc::ServerOptions;
 
 use super::door::DoorArgs;
+use super::membership::MembershipArgs;
 use super::running::RunningServer;
 use super::{memory, target};
 use crate::error::Error;
@@ -67,8 +68,10 @@ pub(super) struct KvServeArgs {
     #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "name")]
     cluster: Option<String>,
     /// The name of this server in the cluster
-    #[arg(long, requires = "cluster")]
+    #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    membership: MembershipArgs,
 }
 
 /// `longarm kv serve`
@@ -96,6 +99,10 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     if let (Some(cluster), Some(name)) = (&args.cluster, &args.name) {
         builder = builder.cluster(parse_cluster(cluster)?, name);
     }
+    if args.name.is_some() && args.cluster.is_none() && !args.membership.is_wanted() {
+        return Err(Error::Usage("--name is the name in a cluster: give --etcd or --cluster".into()));
+    }
+    let builder = args.membership.apply(builder, args.name.as_deref(), &args.listen)?;
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());
     let door = args.door.open(&server)?;
@@ -105,7 +112,7 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
 fn parse_cluster(text: &str) -> Result<ClusterConfig, Error> {
     let refused = |why: String| Error::Usage(format!("--cluster {text}: {why}"));
     if text.contains("://") {
-        return Err(refused("a cluster with a coordinator is not there yet: name all servers".into()));
+        return Err(refused("name all servers here, or give --etcd".into()));
     }
     let member = |part| str::split_once(part, '=').ok_or_else(|| refused(format!("{part:?} is not NAME=HOST:PORT")));
     let members = text.split(',').map(member).collect::<Result<Vec<_>, _>>()?;

@@ -79,6 +79,16 @@ impl KvTable {
     /// # Errors
     /// See [`KvError`].
     pub fn open(address: &str, table: &str, options: KvOptions) -> Result<KvTable, KvError> {
+        KvTable::open_at(address, table, options, false)
+    }
+
+    /// The same. If another server may have the answer, a failure is told at once.
+    pub(super) fn open_at(
+        address: &str,
+        table: &str,
+        options: KvOptions,
+        is_impatient: bool,
+    ) -> Result<KvTable, KvError> {
         let mut table = KvTable {
             session: TableSession::new(address, table, options),
             reader: None,
@@ -87,6 +97,7 @@ impl KvTable {
             stats: KvStats::default(),
             choices: WayChoices::new(),
         };
+        table.session.is_impatient = is_impatient;
         let until = table.session.deadline();
         table.session.open(until)?;
         check_put_way(&table.session.options, table.is_writable())?;
