@@ -100,7 +100,7 @@ struct Acceptor {
 }
 
 /// A connection on its way.
-struct Arriving {
+struct ArrivingClient {
     connecting: Pin<Box<Connecting<Unconnected>>>,
     parts: Option<ValkeyParts>,
     until: Instant,
@@ -108,7 +108,7 @@ struct Arriving {
 
 impl Acceptor {
     fn run(self) {
-        let (mut arriving, mut ending): (Vec<Arriving>, Vec<Accepted>) = (Vec::new(), Vec::new());
+        let (mut arriving, mut ending): (Vec<ArrivingClient>, Vec<Accepted>) = (Vec::new(), Vec::new());
         while !self.stopping.load(Ordering::Acquire) {
             let wait = if arriving.is_empty() { Duration::from_millis(20) } else { Duration::from_micros(200) };
             if let Ok(incoming) = self.listener.incoming().wait(wait) {
@@ -123,7 +123,7 @@ impl Acceptor {
         }
     }
 
-    fn accept(&self, incoming: Incoming, arriving: &mut Vec<Arriving>) {
+    fn accept(&self, incoming: Incoming, arriving: &mut Vec<ArrivingClient>) {
         if arriving.len() >= MOST_UNDER_WAY || self.open.load(Ordering::Relaxed) + arriving.len() >= self.most {
             // The peer may have given up.
             let _ = incoming.reject(b"max number of clients reached");
@@ -132,14 +132,14 @@ impl Acceptor {
         match ValkeyParts::make(&self.device) {
             Ok((parts, qp)) => {
                 let connecting = Box::pin(incoming.accept(qp, b""));
-                arriving.push(Arriving { connecting, parts: Some(parts), until: Instant::now() + PATIENCE });
+                arriving.push(ArrivingClient { connecting, parts: Some(parts), until: Instant::now() + PATIENCE });
             }
             Err(error) => drop(incoming.reject(error.to_string().get(..100).unwrap_or("no memory").as_bytes())),
         }
     }
 
     /// Returns true if the connection stands, or will not.
-    fn advance(&self, arriving: &mut Arriving) -> bool {
+    fn advance(&self, arriving: &mut ArrivingClient) -> bool {
         match arriving.connecting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => Instant::now() >= arriving.until,
             Poll::Ready(Err(_)) => true,
