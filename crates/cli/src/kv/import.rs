@@ -77,7 +77,7 @@ pub(super) fn into_server(server: &KvServer, table: &str, file: &Path, choice: &
 /// A table of one server, or of a cluster.
 enum ImportTable {
     One(Box<KvTable>),
-    Spread(KvCluster),
+    Spread(Box<KvCluster>),
 }
 
 impl ImportTable {
@@ -92,7 +92,7 @@ impl ImportTable {
         let Err(KvError::Moved { .. }) = one else { return Ok(one?) };
         let mut cluster = KvCluster::open(&[&target.server], &target.table, target.options()?)?;
         cluster.with(key, put)?;
-        *self = ImportTable::Spread(cluster);
+        *self = ImportTable::Spread(Box::new(cluster));
         Ok(())
     }
 }
