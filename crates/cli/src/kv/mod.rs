@@ -4,6 +4,7 @@ mod bench;
 mod data;
 mod demo;
 mod door;
+mod import;
 mod layouts;
 mod many;
 mod membership;
@@ -42,6 +43,7 @@ enum KvCommand {
     Check(data::KvCheckArgs),
     Backup(data::KvBackupArgs),
     Restore(data::KvRestoreArgs),
+    ImportRdb(import::KvImportArgs),
     #[command(hide = true)]
     Memory,
 }
@@ -60,6 +62,7 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Check(args) => data::check(args),
         KvCommand::Backup(args) => data::backup(args),
         KvCommand::Restore(args) => data::restore(args),
+        KvCommand::ImportRdb(args) => import::run(args),
         KvCommand::Memory => memory::run(),
     }
 }

@@ -8,6 +8,7 @@ use longarm_kv::{ClusterConfig, DataOptions, FsyncRule, KvLayout, KvServer, Tabl
 use longarm_rpc::ServerOptions;
 
 use super::door::DoorArgs;
+use super::import::{self, ImportChoice};
 use super::membership::MembershipArgs;
 use super::running::RunningServer;
 use super::{memory, target};
@@ -52,7 +53,8 @@ pub(super) struct KvServeArgs {
     /// stopped, and for 10 minutes after it was killed
     #[arg(long)]
     separate_memory: bool,
-    /// Address and port at which Prometheus finds the figures of the tables, by HTTP at /metrics
+    /// Address and port at which Prometheus finds the figures of the tables, by HTTP at /metrics. Health is at /health/live and
+    /// /health/ready
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
     /// Keep the tables on disk, in this directory
@@ -63,6 +65,14 @@ pub(super) struct KvServeArgs {
     fsync: FsyncRule,
     #[command(flatten)]
     door: DoorArgs,
+    /// Put the strings of this RDB file of Redis into a table, which must be empty, before Redis clients come
+    #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
+    import_rdb: Option<PathBuf>,
+    /// The table that --import-rdb fills
+    #[arg(long, value_name = "NAME", default_value = "default", requires = "import_rdb")]
+    import_table: String,
+    #[command(flatten)]
+    import: ImportChoice,
     /// All servers of a cluster, each with the address that clients use: they share the 16,384 hash slots evenly, in the order
     /// of their names. The same for each server
     #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "name")]
@@ -105,6 +115,9 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     let builder = args.membership.apply(builder, args.name.as_deref(), &args.listen)?;
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());
+    if let Some(file) = &args.import_rdb {
+        import::into_server(&server, &args.import_table, file, &args.import)?;
+    }
     let door = args.door.open(&server)?;
     RunningServer::new(server, door).run(args.metrics.clone())
 }
