@@ -14,7 +14,10 @@ fn file(version: u32, records: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-fn read(bytes: &[u8]) -> Result<(Vec<RdbString>, Vec<(&'static str, u64)>), RdbError> {
+type Strings = Vec<RdbString>;
+type Others = Vec<(&'static str, u64)>;
+
+fn read(bytes: &[u8]) -> Result<(Strings, Others), RdbError> {
     let (mut rdb, mut all) = (RdbReader::new(bytes)?, Vec::new());
     while let Some(found) = rdb.next_string()? {
         all.push(found);
