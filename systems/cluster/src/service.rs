@@ -6,7 +6,7 @@ use crate::right::ServingRight;
 
 /// Tells the configuration. The request is the epoch that the client knows, 8 bytes, little-endian. The reply is the
 /// configuration's JSON text; it is empty if the epoch is not greater.
-pub(crate) const CONFIGURATION: Method = Method::new("/longarm.cluster.Cluster/Configuration");
+pub const CONFIGURATION: Method = Method::new("/longarm.cluster.Cluster/Configuration");
 
 /// The service's methods, for `longarm_rpc::ServerBuilder::add_service`.
 pub fn cluster_methods(right: &ServingRight) -> Methods {

@@ -44,8 +44,13 @@ pub mod sim;
 mod surroundings;
 mod tasks;
 
-pub use client::{GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
-pub use cluster::{ClusterConfig, ClusterMember, ConfigError, HashSlot, NotServing, SLOTS, ServingRight};
+pub use client::{AskedMember, GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
+#[cfg(feature = "etcd")]
+pub use cluster::EtcdCoordinator;
+pub use cluster::{
+    ClusterConfig, ClusterMember, ConfigError, Coordinator, CoordinatorError, HashSlot, LocalCoordinator, MemberId,
+    MemberOptions, NotServing, SLOTS, ServingRight,
+};
 pub use envelope::KvVersion;
 pub use error::KvError;
 pub use journal::FsyncRule;
@@ -53,8 +58,9 @@ pub use proof::TableSecret;
 pub use protocol::{PutExpiry, PutIf, TableClient};
 pub use remote::{KeyRange, ShortSecret, serve_memory};
 pub use server::{
-    DataError, DataFigures, DataOptions, DataReport, KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures,
-    TableOptions, UnknownLayout, WhenFull, backup_data, check_data, repair_data, restore_data,
+    DataError, DataFigures, DataOptions, DataReport, KvLayout, KvServer, KvServerBuilder, KvServerError, MemberLag,
+    MemberStatus, MembershipOptions, TableFigures, TableOptions, UnknownLayout, WhenFull, backup_data, check_data,
+    repair_data, restore_data,
 };
 pub use server::{KeyHead, LocalPut, LocalTable, LockedTable};
 pub use tasks::AsyncKvTable;

@@ -7,6 +7,7 @@ use remote::{LookupError, ReadError};
 use crate::client::answer::Answer;
 use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::options::GetWay;
+use crate::client::read_once::ReadFailure;
 use crate::client::reader::{RemoteReader, attach};
 use crate::client::session::Repeat;
 use crate::client::table::KvTable;
@@ -138,6 +139,9 @@ impl KvTable {
     pub(super) fn read_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
         // The clock is asked only if something has to be waited for.
         let (mut until, mut is_told, mut doubtful) = (None, vec![false; keys.len()], Vec::new());
+        if self.session.has_backups() {
+            self.session.renew_term(self.session.deadline())?;
+        }
         loop {
             let left: Vec<usize> = (0..keys.len()).filter(|number| !is_told[*number]).collect();
             let wanted: Vec<&[u8]> = left.iter().map(|number| keys[*number]).collect();
@@ -169,23 +173,6 @@ impl KvTable {
         Ok(())
     }
 
-    /// `since_ns`: the time now, for values that have expired by now. Without it they are doubtful.
-    fn read_once(
-        &mut self,
-        keys: &[&[u8]],
-        since_ns: Option<u64>,
-        each: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> Result<(), ReadFailure> {
-        let (clock, durable) = (self.session.clock(), self.session.durable());
-        let Some(reader) = &mut self.reader else { return Err(ReadFailure::NoReader) };
-        let mut is_broken = false;
-        reader.look_up(keys, &mut |number, found| match Answer::of((clock, since_ns), durable, found) {
-            Answer::Broken => is_broken = true,
-            answer => each(number, answer),
-        })?;
-        if is_broken { Err(ReadFailure::Broken) } else { Ok(()) }
-    }
-
     /// Makes what a failed READ needs.
     pub(super) fn recover(&mut self, failure: ReadFailure, until: Instant) -> Result<(), KvError> {
         match failure {
@@ -198,7 +185,9 @@ impl KvTable {
             // The server says whether we still have the right. One that was started anew gives us another.
             self.session.confirm(until)?;
             match self.attached(until).map(|_| ()) {
-                Err(KvError::NotAttached(..)) if instant() + PAUSE < until => sleep(PAUSE),
+                Err(KvError::NotAttached(..)) if !self.session.is_impatient && instant() + PAUSE < until => {
+                    sleep(PAUSE)
+                }
                 done => return done,
             }
         }
@@ -284,9 +273,10 @@ impl KvTable {
             other => other?,
         }
         let answered_ns = now_ns();
-        let (GetReply { server_ns, durable, found }, rest) = decode(reply)?;
+        let (GetReply { server_ns, durable, epoch, found }, rest) = decode(reply)?;
         // The server has waited for the disk with its answer.
         self.session.learn_durable(found.map_or(durable, |found| found.version.stamp().max(durable)));
+        self.session.learn_safe(epoch, durable);
         self.session.learn(ClockReading { asked_ns, server_ns, answered_ns });
         Ok(found.map(|found| (reply.len() - rest.len(), found)))
     }
@@ -332,18 +322,5 @@ impl KvTable {
             let (gets, tags) = self.report.take();
             self.send_report(gets, &tags);
         }
-    }
-}
-
-/// The reason why READs brought no answer.
-pub(super) enum ReadFailure {
-    NoReader,
-    Read(ReadError),
-    Broken,
-}
-
-impl From<ReadError> for ReadFailure {
-    fn from(error: ReadError) -> ReadFailure {
-        ReadFailure::Read(error)
     }
 }

@@ -6,7 +6,7 @@
 use remote::{AloneError, AloneOutcome, ReadError};
 
 use crate::client::alone_steps::{ALONE_PATIENCE, AlonePut, unknown_outcome};
-use crate::client::get::ReadFailure;
+use crate::client::read_once::ReadFailure;
 use crate::client::table::KvTable;
 use crate::envelope::KvVersion;
 use crate::error::KvError;

@@ -6,8 +6,8 @@ use remote::KeyRange;
 
 use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::choose::ChosenWay;
-use crate::client::get::ReadFailure;
 use crate::client::range_steps::{HeldItem, KvItem, RangeAnswer, RangeProgress, RangeScan, must_have_order};
+use crate::client::read_once::ReadFailure;
 use crate::client::session::Repeat;
 use crate::client::table::KvTable;
 use crate::envelope::KvVersion;

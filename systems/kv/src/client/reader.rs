@@ -11,7 +11,7 @@ use remote::{
 use crate::client::device::NoDeviceGets;
 use crate::client::link::DataLink;
 use crate::client::options::{GetWay, PutWay};
-use crate::client::session::{Repeat, TableSession};
+use crate::client::session::{ATTEMPT, Repeat, TableSession};
 use crate::error::KvError;
 use crate::protocol::{ATTACH, AttachReply, AttachRequest, WriterRight, encode};
 use crate::server::{KvLayout, private_data};
@@ -127,7 +127,7 @@ pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<d
     let options = ReaderOptions {
         locations: session.options.locations,
         outstanding: session.options.outstanding,
-        timeout: session.options.timeout,
+        timeout: if session.is_impatient { session.options.timeout.min(ATTEMPT) } else { session.options.timeout },
         // A lock may be that of a client that is gone: then the server has to be asked.
         patience: if writable { LOCKED } else { session.options.timeout },
         ..ReaderOptions::default()

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::client::link::{DeviceNetwork, KvNetwork, Requester};
 use crate::client::opening::TableOpening;
 use crate::client::options::KvOptions;
+use crate::client::term::MemberTerm;
 use crate::clock::{ClockReading, now_ns};
 use crate::error::KvError;
 use crate::protocol::{
@@ -21,6 +22,8 @@ use crate::surroundings::{instant, sleep};
 const PAUSE: Duration = Duration::from_millis(10);
 /// The pause before a request comes again that met a lock.
 const LOCKED: Duration = Duration::from_micros(100);
+/// The time after which a client of a cluster looks elsewhere for the answer to a question.
+pub(crate) const ATTEMPT: Duration = Duration::from_millis(400);
 /// The longest time that a client takes to say that it goes.
 const FAREWELL: Duration = Duration::from_millis(100);
 
@@ -45,7 +48,11 @@ pub(crate) struct TableSession {
     network: Arc<dyn KvNetwork>,
     rpc: Option<Box<dyn Requester>>,
     opened: Option<OpenReply>,
-    clock: Option<ClockReading>,
+    pub(super) clock: Option<ClockReading>,
+    /// The term of a server that is a member with backups.
+    pub(super) term: Option<MemberTerm>,
+    /// Another server may have the answer: a failure is told at once.
+    pub(crate) is_impatient: bool,
     request: Vec<u8>,
 }
 
@@ -63,6 +70,8 @@ impl TableSession {
             rpc: None,
             opened: None,
             clock: None,
+            term: None,
+            is_impatient: false,
             request: Vec::new(),
         }
     }
@@ -86,6 +95,23 @@ impl TableSession {
     pub(crate) fn learn_durable(&mut self, number: u64) {
         if let Some(durable) = self.opened.as_mut().and_then(|opened| opened.durable.as_mut()) {
             *durable = number.max(*durable);
+        }
+    }
+
+    /// Whether readers of the server's memory have to mind its term.
+    pub(crate) fn has_backups(&self) -> bool {
+        self.opened.as_ref().is_some_and(|opened| opened.member.is_some())
+    }
+
+    /// The server's term, as far as this client knows it.
+    pub(crate) fn term(&self) -> Option<&MemberTerm> {
+        self.term.as_ref()
+    }
+
+    /// Learns that changes up to this number are with all backups: the server has told it in this epoch.
+    pub(crate) fn learn_safe(&mut self, epoch: u64, number: u64) {
+        if let Some(term) = &mut self.term {
+            term.learn(epoch, number);
         }
     }
 
@@ -114,7 +140,9 @@ impl TableSession {
             let mut bytes = std::mem::take(&mut self.request);
             bytes.clear();
             request(grant, &mut bytes);
-            let done = self.exchange(method, &bytes, until, reply);
+            let is_short = self.is_impatient && repeat == Repeat::Always;
+            let by = if is_short { until.min(instant() + ATTEMPT) } else { until };
+            let done = self.exchange(method, &bytes, by, reply);
             self.request = bytes;
             match done {
                 Ok(()) => return Ok(()),
@@ -175,6 +203,14 @@ impl TableSession {
     /// Decides whether a failed request is sent again, after a pause, and what is made anew before.
     pub(crate) fn after(&mut self, status: Status, repeat: Repeat, until: Instant) -> Result<(), KvError> {
         let may_repeat = repeat == Repeat::Always || status.executed() == Executed::No;
+        if self.is_impatient
+            && matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
+            && !is_locked(&status)
+        {
+            self.rpc = None;
+            // A question can be asked elsewhere.
+            return Err(KvError::Server(if may_repeat { status.with_executed(Executed::No) } else { status }));
+        }
         match status.code() {
             // The server was started anew, or has forgotten us.
             Code::Aborted => self.opened = None,
@@ -200,7 +236,7 @@ impl TableSession {
         self.exchange(OPEN, &request, until, &mut reply)?;
         let (opened, clock) = opening.finish(&reply, (asked_ns, now_ns()))?;
         // Another server may have another clock.
-        self.clock = Some(clock);
+        (self.clock, self.term) = (Some(clock), None);
         Ok(opened)
     }
 

@@ -82,6 +82,13 @@ impl KvTable {
         KvTable::open_session(TableSession::new(address, table, options))
     }
 
+    /// The same. If another server may have the answer, a failure is told at once.
+    pub(super) fn open_impatient(address: &str, table: &str, options: KvOptions) -> Result<KvTable, KvError> {
+        let mut session = TableSession::new(address, table, options);
+        session.is_impatient = true;
+        KvTable::open_session(session)
+    }
+
     pub(crate) fn open_session(session: TableSession) -> Result<KvTable, KvError> {
         let mut table = KvTable {
             session,

@@ -506,7 +506,8 @@ impl TableWriter {
         }
         let (directory, random) = (&self.directory, &mut self.random);
         let mut chosen = (0..CHOICES).map_while(|_| directory.sample_oldest(tick(now_ns), SAMPLES, random));
-        chosen.find(|note| *note.key != *key).map(|note| note.key.clone())
+        let may_go = |other: &[u8]| other != key && self.log.as_ref().is_none_or(|log| log.may_evict(other));
+        chosen.find(|note| may_go(&note.key)).map(|note| note.key.clone())
     }
 
     /// Notes that a key has a value now.

@@ -99,7 +99,7 @@ impl SimServer {
             uploads: Uploads::new(1 << 20),
             data_port: 1,
             durable: None,
-            slots: None,
+            placement: crate::server::Placement::Alone,
         };
         world.state.lock().life = Some((life, memory));
         SimServer { world: Arc::clone(world), service, table, answers: BTreeMap::new() }
