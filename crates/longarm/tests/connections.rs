@@ -228,7 +228,8 @@ fn a_dropped_attempt_is_given_up() {
         messages_have_arrived(&side);
         match listener.incoming().wait(A_WHILE) {
             Err(_) => {}
-            Ok(incoming) if on_hardware() => cannot_be_accepted(&side, incoming),
+            // Another thread calls the system's library: the request may leave after the call was dropped.
+            Ok(incoming) if on_system() => cannot_be_accepted(&side, incoming),
             Ok(incoming) => panic!("{incoming:?} should have gone"),
         }
     });
@@ -237,17 +238,18 @@ fn a_dropped_attempt_is_given_up() {
 fn cannot_be_accepted(side: &TestSide, incoming: Incoming) {
     match incoming.accept(side.rc(), b"").wait(PATIENCE) {
         Err(gone) => assert!(matches!(gone, ConnectError::Gone(_) | ConnectError::Refused { .. }), "{gone}"),
-        // iWARP finds out by the bytes that it sends.
-        Ok(connection) if side.device.capabilities().by_address_only => {
+        // iWARP finds out by the bytes that it sends. On other devices of the system another thread withdraws the
+        // request: the answer may come before.
+        Ok(connection) if on_system() => {
             assert!(connection.disconnected().wait(PATIENCE));
         }
         Ok(connection) => panic!("{connection:?}"),
     }
 }
 
-/// The kernel also hands out the request of a caller who has left; it cannot be accepted.
+/// A device of the system may also hand out the request of a caller who has left; it cannot be accepted.
 fn skip_those_who_left(side: &TestSide, listener: &Listener, incoming: Incoming) -> Incoming {
-    if !on_hardware() || incoming.private_data()[0] != 1 {
+    if !on_system() || incoming.private_data()[0] != 1 {
         return incoming;
     }
     cannot_be_accepted(side, incoming);

@@ -93,3 +93,17 @@ pub trait Coordinator: Send {
     /// As for [`call`](Coordinator::call).
     fn look(&mut self, timeout: Duration) -> Result<ClusterPicture, CoordinatorError>;
 }
+
+impl<C: Coordinator + ?Sized> Coordinator for Box<C> {
+    fn call(&mut self, request: &CoordinatorRequest, timeout: Duration) -> Result<CoordinatorReply, CoordinatorError> {
+        (**self).call(request, timeout)
+    }
+
+    fn wait(&mut self, timeout: Duration) -> bool {
+        (**self).wait(timeout)
+    }
+
+    fn look(&mut self, timeout: Duration) -> Result<ClusterPicture, CoordinatorError> {
+        (**self).look(timeout)
+    }
+}

@@ -42,6 +42,6 @@ pub use handover::{HandOverEnd, HandOvers};
 pub use local::LocalCoordinator;
 pub use member::{MemberHandle, MemberOptions, MembershipError};
 pub use right::{NotServing, ServingRight, SlotGrant};
-pub use service::cluster_methods;
+pub use service::{CONFIGURATION, cluster_methods};
 pub use slot::{HashSlot, SLOTS};
 pub use term::{DRIFT_DIVISOR, LONGEST_TERM, SHORTEST_TERM, boot_ns};

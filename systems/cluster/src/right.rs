@@ -99,6 +99,13 @@ impl ServingRight {
         self.state.read().until_ns
     }
 
+    /// The newest configuration and the end of the term, of one moment. For readers of memory: until then they may read slots
+    /// that the configuration gives this member. `None` without a configuration.
+    pub fn term(&self) -> Option<(Arc<ClusterConfig>, u64)> {
+        let state = self.state.read();
+        state.config.clone().map(|config| (config, state.until_ns))
+    }
+
     /// Asks whether this member may serve a slot now.
     ///
     /// A server asks after it has read the value and before it sends it. A pause between this and the client's receipt can outlast the

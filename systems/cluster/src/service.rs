@@ -8,7 +8,7 @@ use crate::right::ServingRight;
 
 /// Tells the configuration. The request is the epoch that the client knows, 8 bytes, little-endian. The reply is the
 /// configuration's JSON text; it is empty if the epoch is not greater.
-pub(crate) const CONFIGURATION: Method = Method::new("/longarm.cluster.Cluster/Configuration");
+pub const CONFIGURATION: Method = Method::new("/longarm.cluster.Cluster/Configuration");
 /// Orders that all members serve equally many slots. Request and reply are empty.
 pub(crate) const REBALANCE: Method = Method::new("/longarm.cluster.Cluster/Rebalance");
 /// Orders that a member gives its shares to others. The request is a [`DrainOrder`], JSON text; the reply is empty.

@@ -13,6 +13,10 @@ const LONGEST_NS: u64 = 600 * 1_000_000_000;
 
 /// Nanoseconds since this machine booted, the time included in which it slept.
 pub(crate) fn now_ns() -> u64 {
+    #[cfg(any(test, feature = "sim"))]
+    if let Some(now_ns) = crate::sim::actor::clock_ns() {
+        return now_ns;
+    }
     let now = clock_gettime(ClockId::Boottime);
     (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
 }

@@ -26,6 +26,7 @@
 //!  server                tables, grants, threads
 //!  protocol, proof       messages between them; who may do it
 //!  envelope, clock       what stands before each value: its expiry and its stamp
+//!  surroundings          time and sleep; in a simulation those of its world
 //! ```
 #![forbid(unsafe_code)]
 
@@ -37,10 +38,19 @@ mod error;
 mod proof;
 mod protocol;
 mod server;
+#[cfg(any(test, feature = "sim"))]
+#[doc(hidden)]
+pub mod sim;
+mod surroundings;
 mod tasks;
 
-pub use client::{GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
-pub use cluster::{ClusterConfig, ClusterMember, ConfigError, HashSlot, NotServing, SLOTS, ServingRight};
+pub use client::{AskedMember, GetWay, KvCluster, KvItem, KvOptions, KvStats, KvTable, KvValue, PutWay, TimeToLive};
+#[cfg(feature = "etcd")]
+pub use cluster::EtcdCoordinator;
+pub use cluster::{
+    ClusterConfig, ClusterMember, ConfigError, Coordinator, CoordinatorError, HashSlot, LocalCoordinator, MemberId,
+    MemberOptions, NotServing, SLOTS, ServingRight,
+};
 pub use envelope::KvVersion;
 pub use error::KvError;
 pub use journal::FsyncRule;
@@ -48,8 +58,9 @@ pub use proof::TableSecret;
 pub use protocol::{PutExpiry, PutIf, TableClient};
 pub use remote::{KeyRange, ShortSecret, serve_memory};
 pub use server::{
-    DataError, DataFigures, DataOptions, DataReport, KvLayout, KvServer, KvServerBuilder, KvServerError, TableFigures,
-    TableOptions, UnknownLayout, WhenFull, backup_data, check_data, repair_data, restore_data,
+    DataError, DataFigures, DataOptions, DataReport, KvLayout, KvServer, KvServerBuilder, KvServerError, MemberLag,
+    MemberStatus, MembershipOptions, TableFigures, TableOptions, UnknownLayout, WhenFull, backup_data, check_data,
+    repair_data, restore_data,
 };
 pub use server::{KeyHead, LocalPut, LocalTable, LockedTable};
 pub use tasks::AsyncKvTable;

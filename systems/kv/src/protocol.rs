@@ -1,5 +1,6 @@
 //! The messages between clients and server: a head in postcard, and bytes behind it.
 
+use cluster::MemberId;
 use longarm_rpc::{Method, Status};
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,7 @@ use crate::envelope::KvVersion;
 use crate::proof::Nonce;
 
 /// The version of these messages.
-pub(crate) const PROTOCOL: u16 = 2;
+pub(crate) const PROTOCOL: u16 = 3;
 /// The name of the service.
 pub(crate) const SERVICE: &str = "longarm.kv.Store";
 
@@ -71,6 +72,8 @@ pub(crate) struct OpenReply {
     pub(crate) durable: Option<u64>,
     /// Clients may PUT alone.
     pub(crate) writable: bool,
+    /// The server, if it is a member of a cluster with backups: readers have to mind its term.
+    pub(crate) member: Option<MemberId>,
 }
 
 /// Every other request begins with the grant.
@@ -116,8 +119,10 @@ pub(crate) struct GetRequest {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct GetReply {
     pub(crate) server_ns: u64,
-    /// The last change that is on disk, if clients have to know; else zero.
+    /// The last change that is on disk, or with all backups, if clients have to know; else zero.
     pub(crate) durable: u64,
+    /// The epoch in which that holds; zero without backups.
+    pub(crate) epoch: u64,
     pub(crate) found: Option<FoundValue>,
 }
 

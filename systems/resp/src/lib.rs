@@ -18,12 +18,14 @@
 //!
 //! ```text
 //!  server            connections and the thread that serves them
+//!  valkey            connections by RDMA
 //!  commands          what clients may ask for
 //!  call              operations of a command on the table
 //!  door, client      what all clients share, and the state of one
 //!  decode, reply     requests and replies as bytes
 //!  nodes             the cluster that clients see
 //!  glob, number, decimal, clock, users
+//!  rdb               files of Redis, to be imported
 //! ```
 #![forbid(unsafe_code)]
 
@@ -39,11 +41,14 @@ mod glob;
 mod inline;
 mod nodes;
 mod number;
+mod rdb;
 mod reply;
 mod server;
 mod users;
+mod valkey;
 
 pub use door::DoorCounts;
+pub use rdb::{RdbError, RdbReader, RdbString};
 pub use server::{RespError, RespOptions, RespServer};
 pub use users::{Users, UsersError};
 

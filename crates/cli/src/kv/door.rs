@@ -40,6 +40,9 @@ pub(super) struct DoorArgs {
     /// With --cluster: the doors of its servers that are not at this server's --resp port of the server's host
     #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "resp", requires = "cluster")]
     resp_doors: Option<String>,
+    /// Address and port at which they connect by Valkey's RDMA protocol as well
+    #[arg(long, value_name = "HOST:PORT", requires = "resp", conflicts_with = "resp_tls_cert")]
+    valkey_rdma: Option<String>,
     /// Connections at a time
     #[arg(long, value_name = "N", default_value = "10000", requires = "resp")]
     resp_max_clients: usize,
@@ -61,6 +64,7 @@ impl DoorArgs {
         options.max_clients = self.resp_max_clients;
         options.is_cluster = self.resp_cluster;
         options.doors = self.doors()?;
+        options.valkey_rdma = self.valkey_rdma.clone();
         if let Some(core) = self.resp_core {
             // This thread only waits from here on; the door's thread inherits the core.
             crate::baseline::pin_to_core(core);
@@ -68,6 +72,9 @@ impl DoorArgs {
         allow_descriptors(self.resp_max_clients);
         let door = RespServer::open(table, address, options)?;
         println!("Redis clients at {}", door.local_addr());
+        if let Some(address) = door.valkey_addr() {
+            println!("Valkey clients by RDMA at {address}");
+        }
         Ok(Some(door))
     }
 

@@ -4,7 +4,10 @@ mod bench;
 mod data;
 mod demo;
 mod door;
+mod import;
 mod layouts;
+mod many;
+mod membership;
 mod memory;
 mod metrics;
 mod prompt;
@@ -12,6 +15,7 @@ mod revoke;
 mod running;
 mod serve;
 mod shell;
+mod status;
 mod target;
 mod top;
 
@@ -31,6 +35,7 @@ enum KvCommand {
     Serve(serve::KvServeArgs),
     Cli(shell::KvCliArgs),
     Top(top::KvTopArgs),
+    Status(status::KvStatusArgs),
     Revoke(revoke::KvRevokeArgs),
     Bench(bench::KvBenchArgs),
     Layouts(layouts::KvLayoutsArgs),
@@ -38,6 +43,7 @@ enum KvCommand {
     Check(data::KvCheckArgs),
     Backup(data::KvBackupArgs),
     Restore(data::KvRestoreArgs),
+    ImportRdb(import::KvImportArgs),
     #[command(hide = true)]
     Memory,
 }
@@ -48,6 +54,7 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Serve(args) => serve::run(args),
         KvCommand::Cli(args) => shell::run(args),
         KvCommand::Top(args) => top::run(args),
+        KvCommand::Status(args) => status::run(args),
         KvCommand::Revoke(args) => revoke::run(args),
         KvCommand::Bench(args) => bench::run(args),
         KvCommand::Layouts(args) => layouts::run(args),
@@ -55,6 +62,7 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Check(args) => data::check(args),
         KvCommand::Backup(args) => data::backup(args),
         KvCommand::Restore(args) => data::restore(args),
+        KvCommand::ImportRdb(args) => import::run(args),
         KvCommand::Memory => memory::run(),
     }
 }

@@ -1,14 +1,13 @@
 //! The prompt of `longarm kv cli`.
 
-use longarm_kv::KvTable;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
-use super::shell;
+use super::many::ShellTable;
 use crate::error::Error;
 
 /// Reads commands and executes them, until the input ends.
-pub(super) fn run(table: &mut KvTable, server: &str) -> Result<(), Error> {
+pub(super) fn run(table: &mut ShellTable, server: &str) -> Result<(), Error> {
     let mut editor = DefaultEditor::new().map_err(failed)?;
     loop {
         let line = match editor.readline(&format!("{server}> ")) {
@@ -32,7 +31,7 @@ pub(super) fn run(table: &mut KvTable, server: &str) -> Result<(), Error> {
         }
         // A line that the history refuses is executed all the same.
         let _ = editor.add_history_entry(&line);
-        if let Err(error) = shell::execute(table, &words) {
+        if let Err(error) = table.execute(&words) {
             eprintln!("{error}");
         }
     }

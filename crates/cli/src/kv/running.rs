@@ -34,7 +34,8 @@ impl RunningServer {
         end_by_signal(end.clone())?;
         if let Some(address) = metrics {
             let running = self.clone();
-            thread::spawn(move || end.send(crate::metrics::serve(&address, || running.figures())));
+            let serve = move || crate::metrics::serve(&address, || running.figures(), || running.ready());
+            thread::spawn(move || end.send(serve()));
         }
         ended.recv().unwrap_or(Ok(()))?;
         self.shut_down()
@@ -42,6 +43,16 @@ impl RunningServer {
 
     fn figures(&self) -> String {
         self.0.lock().as_ref().map(|(server, door)| metrics::of(server, door.as_ref())).unwrap_or_default()
+    }
+
+    /// Whether clients can change what the server has; the reason if not.
+    fn ready(&self) -> Result<(), &'static str> {
+        let running = self.0.lock();
+        let Some((server, _)) = &*running else { return Err("the server ends") };
+        match server.data_figures() {
+            Some(disk) if disk.failed != 0 => Err("the disk failed: no more changes until the server is started again"),
+            _ => Ok(()),
+        }
     }
 
     fn shut_down(&self) -> Result<(), Error> {

@@ -8,6 +8,8 @@ use longarm_kv::{ClusterConfig, DataOptions, FsyncRule, KvLayout, KvServer, Tabl
 use longarm_rpc::ServerOptions;
 
 use super::door::DoorArgs;
+use super::import::{self, ImportChoice};
+use super::membership::MembershipArgs;
 use super::running::RunningServer;
 use super::{memory, target};
 use crate::error::Error;
@@ -51,7 +53,8 @@ pub(super) struct KvServeArgs {
     /// stopped, and for 10 minutes after it was killed
     #[arg(long)]
     separate_memory: bool,
-    /// Address and port at which Prometheus finds the figures of the tables, by HTTP at /metrics
+    /// Address and port at which Prometheus finds the figures of the tables, by HTTP at /metrics. Health is at /health/live and
+    /// /health/ready
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
     /// Keep the tables on disk, in this directory
@@ -62,13 +65,23 @@ pub(super) struct KvServeArgs {
     fsync: FsyncRule,
     #[command(flatten)]
     door: DoorArgs,
+    /// Put the strings of this RDB file of Redis into a table, which must be empty, before Redis clients come
+    #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
+    import_rdb: Option<PathBuf>,
+    /// The table that --import-rdb fills
+    #[arg(long, value_name = "NAME", default_value = "default", requires = "import_rdb")]
+    import_table: String,
+    #[command(flatten)]
+    import: ImportChoice,
     /// All servers of a cluster, each with the address that clients use: they share the 16,384 hash slots evenly, in the order
     /// of their names. The same for each server
     #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "name")]
     cluster: Option<String>,
     /// The name of this server in the cluster
-    #[arg(long, requires = "cluster")]
+    #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    membership: MembershipArgs,
 }
 
 /// `longarm kv serve`
@@ -96,8 +109,15 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
     if let (Some(cluster), Some(name)) = (&args.cluster, &args.name) {
         builder = builder.cluster(parse_cluster(cluster)?, name);
     }
+    if args.name.is_some() && args.cluster.is_none() && !args.membership.is_wanted() {
+        return Err(Error::Usage("--name is the name in a cluster: give --etcd or --cluster".into()));
+    }
+    let builder = args.membership.apply(builder, args.name.as_deref(), &args.listen)?;
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());
+    if let Some(file) = &args.import_rdb {
+        import::into_server(&server, &args.import_table, file, &args.import)?;
+    }
     let door = args.door.open(&server)?;
     RunningServer::new(server, door).run(args.metrics.clone())
 }
@@ -105,7 +125,7 @@ pub(super) fn run(args: &KvServeArgs) -> Result<(), Error> {
 fn parse_cluster(text: &str) -> Result<ClusterConfig, Error> {
     let refused = |why: String| Error::Usage(format!("--cluster {text}: {why}"));
     if text.contains("://") {
-        return Err(refused("a cluster with a coordinator is not there yet: name all servers".into()));
+        return Err(refused("name all servers here, or give --etcd".into()));
     }
     let member = |part| str::split_once(part, '=').ok_or_else(|| refused(format!("{part:?} is not NAME=HOST:PORT")));
     let members = text.split(',').map(member).collect::<Result<Vec<_>, _>>()?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use longarm_kv::{KvError, KvTable, KvVersion, PutExpiry, PutIf, TimeToLive};
 
+use super::many::ShellTable;
 use super::prompt;
 use super::target::TableTarget;
 use crate::error::Error;
@@ -44,12 +45,12 @@ pub(super) struct KvCliArgs {
 
 /// `longarm kv cli`
 pub(super) fn run(args: &KvCliArgs) -> Result<(), Error> {
-    let mut table = args.target.open()?;
+    let mut table = ShellTable::open(&args.target)?;
     if args.command.is_empty() {
         return prompt::run(&mut table, &args.target.server);
     }
     let words: Vec<&str> = args.command.iter().map(String::as_str).collect();
-    execute(&mut table, &words)
+    table.execute(&words)
 }
 
 /// Executes one command, and prints its result.

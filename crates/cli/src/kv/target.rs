@@ -36,7 +36,7 @@ impl WayArg {
 /// A server and one of its tables.
 #[derive(Args, Clone, Debug)]
 pub(super) struct TableTarget {
-    /// Address and port of the server
+    /// Address and port of the server; for `kv cli`, those of servers of a cluster, with commas between
     #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:7480")]
     pub(super) server: String,
     /// The table

@@ -50,7 +50,7 @@ pub(super) fn run(args: &MemoryServeArgs) -> Result<(), Error> {
     let server = builder.bind(&args.listen)?;
     println!("listening on {}", server.local_addr());
     match &args.metrics {
-        Some(address) => metrics::serve(address, || text(&server.figures())),
+        Some(address) => metrics::serve(address, || text(&server.figures()), || Ok(())),
         None => {
             server.wait();
             Ok(())

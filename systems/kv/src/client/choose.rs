@@ -1,6 +1,6 @@
 //! Requests whose way the client chooses at run time, and the lesson from each.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::client::choice::{ChoiceKind, Searcher, WayChoices};
 use crate::client::get::EachValue;
@@ -8,6 +8,7 @@ use crate::client::options::GetWay;
 use crate::client::table::KvTable;
 use crate::clock::now_ns;
 use crate::error::KvError;
+use crate::surroundings::instant;
 
 /// The way of a request that begins.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +88,7 @@ impl KvTable {
             return done;
         };
         let mut is_told = vec![false; keys.len()];
-        let asked = self.ask_each(keys, Instant::now() + patience, &mut |number, found| {
+        let asked = self.ask_each(keys, instant() + patience, &mut |number, found| {
             is_told[number] = true;
             each(number, found);
         });

@@ -7,6 +7,7 @@ use remote::{LookupError, ReadError};
 use crate::client::answer::Answer;
 use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::options::GetWay;
+use crate::client::read_once::ReadFailure;
 use crate::client::reader::{RemoteReader, attach};
 use crate::client::session::Repeat;
 use crate::client::table::KvTable;
@@ -15,6 +16,7 @@ use crate::envelope::KvVersion;
 use crate::error::KvError;
 use crate::protocol::{FoundValue, GET, GetReply, GetRequest, REPORT, ReportRequest, decode, encode};
 use crate::server::tag_of;
+use crate::surroundings::{instant, sleep};
 
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -76,7 +78,7 @@ impl KvTable {
         let chosen = self.choose(ChoiceKind::Gets(1));
         if chosen.searcher == Searcher::Client {
             // The short path of most GETs: by READs, if there is a connection and nothing is in the way.
-            let _ = self.read_once(&[key], &mut |_, answer| match answer {
+            let _ = self.read_once(&[key], None, &mut |_, answer| match answer {
                 Answer::Doubtful | Answer::Broken => {}
                 Answer::Absent => tell(None),
                 Answer::Value(bytes, version) => tell(Some((bytes, version))),
@@ -137,10 +139,13 @@ impl KvTable {
     pub(super) fn read_each(&mut self, keys: &[&[u8]], each: EachValue<'_>) -> Result<(), KvError> {
         // The clock is asked only if something has to be waited for.
         let (mut until, mut is_told, mut doubtful) = (None, vec![false; keys.len()], Vec::new());
+        if self.session.has_backups() {
+            self.session.renew_term(self.session.deadline())?;
+        }
         loop {
             let left: Vec<usize> = (0..keys.len()).filter(|number| !is_told[*number]).collect();
             let wanted: Vec<&[u8]> = left.iter().map(|number| keys[*number]).collect();
-            match self.read_once(&wanted, &mut |at, answer| {
+            match self.read_once(&wanted, Some(now_ns()), &mut |at, answer| {
                 is_told[left[at]] = true;
                 match answer {
                     Answer::Doubtful | Answer::Broken => doubtful.push(left[at]),
@@ -168,17 +173,6 @@ impl KvTable {
         Ok(())
     }
 
-    fn read_once(&mut self, keys: &[&[u8]], each: &mut dyn FnMut(usize, Answer<'_>)) -> Result<(), ReadFailure> {
-        let (clock, durable) = (self.session.clock(), self.session.durable());
-        let Some(reader) = &mut self.reader else { return Err(ReadFailure::NoReader) };
-        let mut is_broken = false;
-        reader.look_up(keys, &mut |number, found| match Answer::of(clock, durable, found) {
-            Answer::Broken => is_broken = true,
-            answer => each(number, answer),
-        })?;
-        if is_broken { Err(ReadFailure::Broken) } else { Ok(()) }
-    }
-
     /// Makes what a failed READ needs.
     pub(super) fn recover(&mut self, failure: ReadFailure, until: Instant) -> Result<(), KvError> {
         match failure {
@@ -191,7 +185,9 @@ impl KvTable {
             // The server says whether we still have the right. One that was started anew gives us another.
             self.session.confirm(until)?;
             match self.attached(until).map(|_| ()) {
-                Err(KvError::NotAttached(..)) if Instant::now() + PAUSE < until => std::thread::sleep(PAUSE),
+                Err(KvError::NotAttached(..)) if !self.session.is_impatient && instant() + PAUSE < until => {
+                    sleep(PAUSE)
+                }
                 done => return done,
             }
         }
@@ -277,9 +273,10 @@ impl KvTable {
             other => other?,
         }
         let answered_ns = now_ns();
-        let (GetReply { server_ns, durable, found }, rest) = decode(reply)?;
+        let (GetReply { server_ns, durable, epoch, found }, rest) = decode(reply)?;
         // The server has waited for the disk with its answer.
         self.session.learn_durable(found.map_or(durable, |found| found.version.stamp().max(durable)));
+        self.session.learn_safe(epoch, durable);
         self.session.learn(ClockReading { asked_ns, server_ns, answered_ns });
         Ok(found.map(|found| (reply.len() - rest.len(), found)))
     }
@@ -314,7 +311,7 @@ impl KvTable {
         encode(&ReportRequest { grant, gets }, &[tags], &mut request);
         let until = self.session.deadline();
         if let Some(rpc) = self.session.rpc() {
-            rpc.poll(|_, _| ());
+            rpc.poll(&mut |_, _| ());
             let _ = rpc.start(REPORT, &request, Some(until));
         }
     }
@@ -325,18 +322,5 @@ impl KvTable {
             let (gets, tags) = self.report.take();
             self.send_report(gets, &tags);
         }
-    }
-}
-
-/// The reason why READs brought no answer.
-pub(super) enum ReadFailure {
-    NoReader,
-    Read(ReadError),
-    Broken,
-}
-
-impl From<ReadError> for ReadFailure {
-    fn from(error: ReadError) -> ReadFailure {
-        ReadFailure::Read(error)
     }
 }

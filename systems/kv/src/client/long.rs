@@ -6,12 +6,9 @@ use crate::client::session::Repeat;
 use crate::client::table::KvTable;
 use crate::error::KvError;
 use crate::protocol::{
-    BEGIN, BeginReply, BeginRequest, COMMIT, CommitRequest, PIECE, PIECE_BYTES, PieceRequest, PutExpiry, PutIf,
-    PutReply, encode,
+    BEGIN, BeginReply, BeginRequest, COMMIT, CommitRequest, PIECE, PieceRequest, PutExpiry, PutIf, PutReply, encode,
 };
-
-/// Keys and values up to this length travel in one message.
-pub(super) const LONG_BYTES: usize = PIECE_BYTES;
+use crate::surroundings::piece_bytes;
 
 impl KvTable {
     /// Sends a value piece by piece, then lets the server put it as one.
@@ -28,8 +25,8 @@ impl KvTable {
             encode(&BeginRequest { grant, value_bytes }, &[key], out);
         })?;
         let upload = begun.upload;
-        for (number, piece) in value.chunks(PIECE_BYTES).enumerate() {
-            let from = (number * PIECE_BYTES) as u64;
+        for (number, piece) in value.chunks(piece_bytes()).enumerate() {
+            let from = (number * piece_bytes()) as u64;
             let request = |grant, out: &mut Vec<u8>| encode(&PieceRequest { grant, upload, from }, &[piece], out);
             session.call_into(PIECE, Repeat::IfNotExecuted, until, request, &mut self.reply)?;
         }

@@ -1,13 +1,19 @@
 //! One table on several servers.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cluster::{ClusterClient, ClusterConfig, HashSlot};
+use longarm_rpc::ClientOptions;
 
 use crate::client::options::KvOptions;
 use crate::client::table::KvTable;
 use crate::error::KvError;
+
+/// The pause between two attempts while no later configuration is there.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The time that asking for a configuration may take.
+const REFRESH: Duration = Duration::from_millis(500);
 
 /// A table whose keys are spread over the servers of a cluster. It knows which server has a key, and connects to it when it has to.
 ///
@@ -46,6 +52,18 @@ impl KvCluster {
         self.placement.config().map(|config| &**config)
     }
 
+    /// Asks for a later configuration. Returns whether there is one.
+    ///
+    /// # Errors
+    /// [`KvError::Cluster`] if no server answers.
+    pub fn refresh(&mut self) -> Result<bool, KvError> {
+        self.placement.refresh(self.options.timeout).map_err(|error| KvError::Cluster(error.to_string()))
+    }
+
+    pub(super) fn rpc_options(&self) -> ClientOptions {
+        self.options.rpc.clone()
+    }
+
     /// The table on the server that has a key, and all keys with the same `{tag}`.
     ///
     /// # Errors
@@ -66,11 +84,13 @@ impl KvCluster {
         members.into_iter().try_for_each(|member| each(self.table_at(member.address)?))
     }
 
-    /// Does something with the table of a key. If the server says that another one has the key, this asks for the configuration and
-    /// does it again there.
+    /// Does something with the table of a key. If the server says that another one has the key, or does not answer a question, this
+    /// asks for the configuration and does it again there, until [`KvOptions::timeout`] is over. A change is done again only if it
+    /// certainly was not executed.
     ///
     /// # Errors
-    /// Those of `operation`, and of [`table_of`](KvCluster::table_of).
+    /// Those of `operation`, and of [`table_of`](KvCluster::table_of). [`KvError::Server`] may mean that nobody knows whether a
+    /// change was executed: `longarm_rpc::Status::executed` tells it.
     pub fn with<T>(
         &mut self,
         key: &[u8],
@@ -78,16 +98,30 @@ impl KvCluster {
     ) -> Result<T, KvError> {
         let until = Instant::now() + self.options.timeout;
         loop {
-            match operation(self.table_of(key)?) {
-                Err(KvError::Moved { slot, address, epoch }) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    let is_later = epoch > self.placement.epoch() && self.placement.refresh(left).unwrap_or(false);
-                    if !is_later || left.is_zero() {
-                        return Err(KvError::Moved { slot, address, epoch });
-                    }
-                }
+            let why = match self.table_of(key).and_then(&mut operation) {
+                Err(error) if self.may_follow(&error) => error,
                 done => return done,
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            // Without an answer the next attempt asks again.
+            if !self.placement.refresh(left.min(REFRESH)).unwrap_or(false) {
+                if left <= PAUSE {
+                    return Err(why);
+                }
+                std::thread::sleep(PAUSE);
             }
+        }
+    }
+
+    /// Whether another attempt, by a later configuration, may go well.
+    fn may_follow(&self, error: &KvError) -> bool {
+        match error {
+            // With the same configuration, the operation was about a key of another slot.
+            KvError::Moved { epoch, .. } => *epoch != self.placement.epoch(),
+            KvError::Server(status) => status.can_repeat(),
+            KvError::NotAttached(..) => true,
+            KvError::Cluster(_) => self.placement.config().is_some_and(|config| config.replicas > 0),
+            _ => false,
         }
     }
 
@@ -96,7 +130,7 @@ impl KvCluster {
         match self.tables.entry(address) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(free) => {
-                let table = KvTable::open(free.key(), &self.table, self.options.clone())?;
+                let table = KvTable::open_impatient(free.key(), &self.table, self.options.clone())?;
                 Ok(free.insert(table))
             }
         }

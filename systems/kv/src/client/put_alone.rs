@@ -3,17 +3,16 @@
 //! The server must be able to say the same of such a PUT as of its own. So it is for a key that is there and does not expire, and
 //! it leaves the server's stamp as it is: the count of changes makes another version. The rest goes by request.
 
-use std::time::Instant;
-
 use remote::{AloneError, AloneOutcome, ReadError};
 
 use crate::client::alone_steps::{ALONE_PATIENCE, AlonePut, unknown_outcome};
-use crate::client::get::ReadFailure;
+use crate::client::read_once::ReadFailure;
 use crate::client::table::KvTable;
 use crate::envelope::KvVersion;
 use crate::error::KvError;
 use crate::protocol::{PutExpiry, PutIf};
 use crate::server::tag_of;
+use crate::surroundings::{instant, yield_now};
 
 impl KvTable {
     /// True if clients of the table may PUT alone.
@@ -39,10 +38,10 @@ impl KvTable {
                     return Some(Ok(put.updated(header)));
                 }
                 Ok(AloneOutcome::Contended) => {
-                    if since.get_or_insert_with(Instant::now).elapsed() > ALONE_PATIENCE {
+                    if instant().duration_since(*since.get_or_insert_with(instant)) > ALONE_PATIENCE {
                         return None;
                     }
-                    std::thread::yield_now();
+                    yield_now();
                 }
                 Ok(AloneOutcome::Declined) => return put.declined(),
                 Ok(AloneOutcome::OwnerOnly) => return None,

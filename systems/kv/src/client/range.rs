@@ -1,19 +1,20 @@
 //! Ranges of ordered tables: by READs, with the server's word where a value may have expired, and by requests.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use remote::KeyRange;
 
 use crate::client::choice::{ChoiceKind, Searcher};
 use crate::client::choose::ChosenWay;
-use crate::client::get::ReadFailure;
 use crate::client::range_steps::{HeldItem, KvItem, RangeAnswer, RangeProgress, RangeScan, must_have_order};
+use crate::client::read_once::ReadFailure;
 use crate::client::session::Repeat;
 use crate::client::table::KvTable;
 use crate::envelope::KvVersion;
 use crate::error::KvError;
 use crate::protocol::RANGE;
 use crate::server::tag_of;
+use crate::surroundings::instant;
 
 /// A range on its way.
 type Progress<'a> = RangeProgress<&'a mut dyn FnMut(&[u8], &[u8], KvVersion)>;
@@ -157,7 +158,7 @@ impl KvTable {
         self.stats.rpc_ranges += 1;
         let mut reply = Vec::new();
         while progress.is_open() {
-            let until = patience.map_or_else(|| self.session.deadline(), |patience| Instant::now() + patience);
+            let until = patience.map_or_else(|| self.session.deadline(), |patience| instant() + patience);
             let request = |grant, out: &mut Vec<u8>| progress.request(grant, out);
             self.session.call_into(RANGE, Repeat::Always, until, request, &mut reply)?;
             let mut answer = RangeAnswer::decode(&reply)?;

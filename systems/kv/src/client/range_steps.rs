@@ -3,7 +3,7 @@
 use remote::{KeyRange, ObjectHeader};
 
 use crate::client::answer::judge;
-use crate::clock::{ClockReading, ExpiryVerdict};
+use crate::clock::{ClockReading, ExpiryVerdict, now_ns};
 use crate::envelope::{Envelope, KvVersion};
 use crate::error::KvError;
 use crate::protocol::{GrantKey, RangeItem, RangeReply, RangeRequest, decode, encode};
@@ -88,12 +88,14 @@ pub(crate) struct RangeScan {
     last: Option<Vec<u8>>,
     held: Vec<HeldItem>,
     is_broken: bool,
+    /// The time before the scan.
+    since_ns: u64,
 }
 
 impl RangeScan {
     pub(crate) fn of<F>(progress: &RangeProgress<F>) -> RangeScan {
         let (range, limit) = (progress.rest.clone(), progress.left);
-        RangeScan { range, limit, seen: 0, last: None, held: Vec::new(), is_broken: false }
+        RangeScan { range, limit, seen: 0, last: None, held: Vec::new(), is_broken: false, since_ns: now_ns() }
     }
 
     /// The wanted keys, and their number at most.
@@ -114,7 +116,7 @@ impl RangeScan {
             return;
         };
         let version = KvVersion::new(envelope.stamp, header);
-        let verdict = judge(clock, envelope);
+        let verdict = judge(clock, Some(self.since_ns), envelope);
         if self.held.is_empty() && verdict != ExpiryVerdict::Unknown {
             let last = self.last.get_or_insert_default();
             last.clear();

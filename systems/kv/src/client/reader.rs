@@ -2,18 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use longarm::{Connection, RemoteKey, Route};
+use longarm::{Connection, RemoteKey};
 use remote::{
     AloneError, AloneOutcome, AtomicReads, Cluster, Crc64, Cuckoo, FoundObject, Hopscotch, KeyRange, ObjectHeader,
     ReadError, ReaderOptions, ReaderStats, ScanItem, TableLayout, TableReader, TornCheck, TreeReader, WriterPass,
 };
 
-use crate::client::device::{DeviceReader, NoDeviceGets};
+use crate::client::device::NoDeviceGets;
+use crate::client::link::DataLink;
 use crate::client::options::{GetWay, PutWay};
-use crate::client::session::{Repeat, TableSession};
+use crate::client::session::{ATTEMPT, Repeat, TableSession};
 use crate::error::KvError;
 use crate::protocol::{ATTACH, AttachReply, AttachRequest, WriterRight, encode};
 use crate::server::{KvLayout, private_data};
+use crate::surroundings::{instant, sleep};
 
 /// The pause between two questions whether the server has the connection, too.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -106,7 +108,9 @@ pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<d
     getrandom::fill(&mut attempt).map_err(|error| not_attached(session, error))?;
     let attempt = u64::from_le_bytes(attempt);
     let writes = session.options.put == PutWay::OneSided;
-    let connection = connect(session, data_port, &private_data(&grant, attempt, writes), until)?;
+    let private_data = private_data(&grant, attempt, writes);
+    let connected = session.network().attach(&session.address, data_port, &private_data, until);
+    let connection = connected.map_err(|why| not_attached(session, why))?;
     let (key, writer) = loop {
         let reply: AttachReply = session
             .call(ATTACH, Repeat::Always, until, |grant, out| encode(&AttachRequest { grant, attempt }, &[], out))?;
@@ -116,14 +120,14 @@ pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<d
                 break (key, reply.writer.map(pass_of));
             }
             None if !connection.is_connected() => return Err(not_attached(session, "the server ended the connection")),
-            None if Instant::now() >= until => return Err(not_attached(session, "the server has not accepted it")),
-            None => std::thread::sleep(PAUSE),
+            None if instant() >= until => return Err(not_attached(session, "the server has not accepted it")),
+            None => sleep(PAUSE),
         }
     };
     let options = ReaderOptions {
         locations: session.options.locations,
         outstanding: session.options.outstanding,
-        timeout: session.options.timeout,
+        timeout: if session.is_impatient { session.options.timeout.min(ATTEMPT) } else { session.options.timeout },
         // A lock may be that of a client that is gone: then the server has to be asked.
         patience: if writable { LOCKED } else { session.options.timeout },
         ..ReaderOptions::default()
@@ -131,7 +135,7 @@ pub(crate) fn attach(session: &mut TableSession, until: Instant) -> Result<Box<d
     if session.options.get == GetWay::Device {
         return device_reader(session, connection, key, until);
     }
-    reader_of(layout, connection, (key, writer), options).map_err(KvError::Read)
+    connection.into_reader(layout, (key, writer), options).map_err(KvError::Read)
 }
 
 /// The server tells where the block for copies is. A wrong place only harms the table that it has.
@@ -141,13 +145,13 @@ pub(crate) fn pass_of(right: WriterRight) -> WriterPass {
 
 fn device_reader(
     session: &mut TableSession,
-    connection: Connection,
+    connection: Box<dyn DataLink>,
     key: RemoteKey,
     until: Instant,
 ) -> Result<Box<dyn RemoteReader>, KvError> {
     let (outstanding, timeout) = (session.options.outstanding, session.options.timeout);
-    match DeviceReader::open(connection, key, outstanding, timeout) {
-        Ok(reader) => Ok(Box::new(reader)),
+    match connection.into_device_reader(key, outstanding, timeout) {
+        Ok(reader) => Ok(reader),
         Err(NoDeviceGets::Failed(error)) => Err(not_attached(session, error)),
         Err(NoDeviceGets::Refused(error)) => {
             // A right that was revoked meanwhile looks the same.
@@ -157,7 +161,7 @@ fn device_reader(
     }
 }
 
-fn reader_of(
+pub(super) fn reader_of(
     layout: KvLayout,
     connection: Connection,
     (key, writer): (RemoteKey, Option<WriterPass>),
@@ -179,17 +183,6 @@ fn reader_of(
         }),
         KvLayout::Tree => Box::new(TreeReader::<_, Crc64>::new(connection, key, options)?),
     })
-}
-
-fn connect(session: &TableSession, data_port: u16, private_data: &[u8], until: Instant) -> Result<Connection, KvError> {
-    let left = || until.saturating_duration_since(Instant::now());
-    let refused = |why: &dyn std::fmt::Display| not_attached(session, why);
-    let mut server = Route::to(session.address.as_str()).wait(left()).map_err(|error| refused(&error))?.peer_addr();
-    server.set_port(data_port);
-    let device = Route::to(server).wait(left()).and_then(|route| Ok(route.open_device()?));
-    let domain = device.map_err(|error| refused(&error))?.protection_domain().map_err(|error| refused(&error))?;
-    let queue = domain.device().completion_queue().map_err(|error| refused(&error))?;
-    longarm::connect(server, domain.rc(&queue), private_data).wait(left()).map_err(|error| refused(&error))
 }
 
 fn not_attached(session: &TableSession, why: impl std::fmt::Display) -> KvError {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::surroundings::instant;
+
 /// One GET in so many names its key.
 const SAMPLE: u64 = 16;
 /// GETs between two looks at the clock.
@@ -22,7 +24,7 @@ pub(crate) struct ReadReport {
 
 impl ReadReport {
     pub(crate) fn new() -> ReadReport {
-        ReadReport { gets: 0, uses: 0, tags: Vec::new(), sent: Instant::now() }
+        ReadReport { gets: 0, uses: 0, tags: Vec::new(), sent: instant() }
     }
 
     /// Counts a GET. `tag` makes the key's tag if it is one of the sample.
@@ -41,13 +43,13 @@ impl ReadReport {
 
     /// The report, if it is due: the number of GETs, and the tags.
     pub(crate) fn take_due(&mut self) -> Option<(u64, Vec<u8>)> {
-        let is_due = self.uses > 0 && self.uses.is_multiple_of(LOOK) && self.sent.elapsed() >= PERIOD;
+        let is_due = self.uses > 0 && self.uses.is_multiple_of(LOOK) && instant().duration_since(self.sent) >= PERIOD;
         is_due.then(|| self.take())
     }
 
     /// All that was counted.
     pub(crate) fn take(&mut self) -> (u64, Vec<u8>) {
-        self.sent = Instant::now();
+        self.sent = instant();
         self.uses = 0;
         let tags = self.tags.drain(..).flat_map(u64::to_le_bytes).collect();
         (std::mem::take(&mut self.gets), tags)

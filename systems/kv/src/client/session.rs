@@ -1,23 +1,29 @@
 //! A client's session with the server, and its right to a table: made when they are needed, and again when they are lost.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use longarm_rpc::{Client, ClientOptions, Code, Executed, Method, NotStarted, Status};
+use longarm_rpc::{ClientOptions, Code, Executed, Method, NotStarted, Status};
 use serde::de::DeserializeOwned;
 
+use crate::client::link::{DeviceNetwork, KvNetwork, Requester};
 use crate::client::opening::TableOpening;
 use crate::client::options::KvOptions;
+use crate::client::term::MemberTerm;
 use crate::clock::{ClockReading, now_ns};
 use crate::error::KvError;
 use crate::protocol::{
     ATTACH, AttachReply, AttachRequest, CHALLENGE, CLOSE, GrantKey, GrantRequest, OPEN, OpenReply, decode, encode,
 };
 use crate::server::is_locked;
+use crate::surroundings::{instant, sleep};
 
 /// The pause between two attempts to reach a server.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The pause before a request comes again that met a lock.
 const LOCKED: Duration = Duration::from_micros(100);
+/// The time after which a client of a cluster looks elsewhere for the answer to a question.
+pub(crate) const ATTEMPT: Duration = Duration::from_millis(400);
 /// The longest time that a client takes to say that it goes.
 const FAREWELL: Duration = Duration::from_millis(100);
 
@@ -38,28 +44,41 @@ pub(crate) struct TableSession {
     pub(crate) address: String,
     table: String,
     pub(crate) options: KvOptions,
-    rpc: Option<Client>,
+    /// The way to the server: a device, or a simulation.
+    network: Arc<dyn KvNetwork>,
+    rpc: Option<Box<dyn Requester>>,
     opened: Option<OpenReply>,
-    clock: Option<ClockReading>,
+    pub(super) clock: Option<ClockReading>,
+    /// The term of a server that is a member with backups.
+    pub(super) term: Option<MemberTerm>,
+    /// Another server may have the answer: a failure is told at once.
+    pub(crate) is_impatient: bool,
     request: Vec<u8>,
 }
 
 impl TableSession {
     pub(crate) fn new(address: &str, table: &str, options: KvOptions) -> TableSession {
+        TableSession::over(Arc::new(DeviceNetwork), address, table, options)
+    }
+
+    pub(crate) fn over(network: Arc<dyn KvNetwork>, address: &str, table: &str, options: KvOptions) -> TableSession {
         TableSession {
             address: address.into(),
             table: table.into(),
             options,
+            network,
             rpc: None,
             opened: None,
             clock: None,
+            term: None,
+            is_impatient: false,
             request: Vec::new(),
         }
     }
 
     /// The moment by which an operation that begins now has to end.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.options.timeout
+        instant() + self.options.timeout
     }
 
     /// The reading of the server's clock.
@@ -76,6 +95,23 @@ impl TableSession {
     pub(crate) fn learn_durable(&mut self, number: u64) {
         if let Some(durable) = self.opened.as_mut().and_then(|opened| opened.durable.as_mut()) {
             *durable = number.max(*durable);
+        }
+    }
+
+    /// Whether readers of the server's memory have to mind its term.
+    pub(crate) fn has_backups(&self) -> bool {
+        self.opened.as_ref().is_some_and(|opened| opened.member.is_some())
+    }
+
+    /// The server's term, as far as this client knows it.
+    pub(crate) fn term(&self) -> Option<&MemberTerm> {
+        self.term.as_ref()
+    }
+
+    /// Learns that changes up to this number are with all backups: the server has told it in this epoch.
+    pub(crate) fn learn_safe(&mut self, epoch: u64, number: u64) {
+        if let Some(term) = &mut self.term {
+            term.learn(epoch, number);
         }
     }
 
@@ -104,7 +140,9 @@ impl TableSession {
             let mut bytes = std::mem::take(&mut self.request);
             bytes.clear();
             request(grant, &mut bytes);
-            let done = self.exchange(method, &bytes, until, reply);
+            let is_short = self.is_impatient && repeat == Repeat::Always;
+            let by = if is_short { until.min(instant() + ATTEMPT) } else { until };
+            let done = self.exchange(method, &bytes, by, reply);
             self.request = bytes;
             match done {
                 Ok(()) => return Ok(()),
@@ -150,26 +188,42 @@ impl TableSession {
     }
 
     /// The RPC client, if there is one.
-    pub(crate) fn rpc(&mut self) -> Option<&mut Client> {
-        self.rpc.as_mut()
+    pub(crate) fn rpc(&mut self) -> Option<&mut dyn Requester> {
+        match &mut self.rpc {
+            Some(rpc) => Some(rpc.as_mut()),
+            None => None,
+        }
+    }
+
+    /// The way to the server.
+    pub(crate) fn network(&self) -> &dyn KvNetwork {
+        self.network.as_ref()
     }
 
     /// Decides whether a failed request is sent again, after a pause, and what is made anew before.
     pub(crate) fn after(&mut self, status: Status, repeat: Repeat, until: Instant) -> Result<(), KvError> {
         let may_repeat = repeat == Repeat::Always || status.executed() == Executed::No;
+        if self.is_impatient
+            && matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
+            && !is_locked(&status)
+        {
+            self.rpc = None;
+            // A question can be asked elsewhere.
+            return Err(KvError::Server(if may_repeat { status.with_executed(Executed::No) } else { status }));
+        }
         match status.code() {
             // The server was started anew, or has forgotten us.
             Code::Aborted => self.opened = None,
             // The server ends the lock of a client that is gone.
-            Code::Unavailable if is_locked(&status) => std::thread::sleep(LOCKED),
+            Code::Unavailable if is_locked(&status) => sleep(LOCKED),
             Code::Unavailable if may_repeat => self.rpc = None,
             _ => return Err(status.into()),
         }
-        if Instant::now() + PAUSE >= until {
+        if instant() + PAUSE >= until {
             return Err(KvError::Server(status));
         }
         if self.rpc.is_none() {
-            std::thread::sleep(PAUSE);
+            sleep(PAUSE);
         }
         Ok(())
     }
@@ -182,7 +236,7 @@ impl TableSession {
         self.exchange(OPEN, &request, until, &mut reply)?;
         let (opened, clock) = opening.finish(&reply, (asked_ns, now_ns()))?;
         // Another server may have another clock.
-        self.clock = Some(clock);
+        (self.clock, self.term) = (Some(clock), None);
         Ok(opened)
     }
 
@@ -195,16 +249,16 @@ impl TableSession {
                 Ok(id) => break id,
                 Err(NotStarted::Refused(status)) => return Err(status),
                 // Calls that were given up may be with a server that stands.
-                Err(NotStarted::Full) if Instant::now() >= until => {
+                Err(NotStarted::Full) if instant() >= until => {
                     return Err(Status::deadline_exceeded("the session had no room for a request in time")
                         .with_executed(Executed::No));
                 }
-                Err(NotStarted::Full) => drop(rpc.poll(|_, _| ())),
+                Err(NotStarted::Full) => rpc.poll(&mut |_, _| ()),
             }
         };
         let mut result = None;
         while result.is_none() {
-            rpc.poll(|ended, answer| {
+            rpc.poll(&mut |ended, answer| {
                 if ended == id {
                     result = Some(answer.map(|bytes| reply.extend_from_slice(bytes)));
                 }
@@ -238,7 +292,7 @@ impl TableSession {
                         under_way.push((id, next));
                         next += 1;
                     }
-                    Err(NotStarted::Full) if under_way.is_empty() && Instant::now() >= until => {
+                    Err(NotStarted::Full) if under_way.is_empty() && instant() >= until => {
                         let late = "the session had no room for a request in time";
                         failed = Some(Status::deadline_exceeded(late).with_executed(Executed::No).into());
                     }
@@ -246,7 +300,7 @@ impl TableSession {
                     Err(NotStarted::Refused(status)) => failed = Some(status.into()),
                 }
             }
-            rpc.poll(|ended, reply| {
+            rpc.poll(&mut |ended, reply| {
                 let Some(at) = under_way.iter().position(|(id, _)| *id == ended) else { return };
                 let (_, number) = under_way.swap_remove(at);
                 let done = reply.map_err(KvError::from).and_then(|reply| answer(number, reply));
@@ -257,16 +311,17 @@ impl TableSession {
         failed.map_or(Ok(()), Err)
     }
 
-    fn connect(&mut self, until: Instant) -> Result<&mut Client, Status> {
+    fn connect(&mut self, until: Instant) -> Result<&mut dyn Requester, Status> {
         let rpc = match self.rpc.take() {
             Some(rpc) => rpc,
             None => {
-                let left = until.saturating_duration_since(Instant::now());
+                let left = until.saturating_duration_since(instant());
                 let connect_timeout = self.options.rpc.connect_timeout.min(left);
-                Client::connect(self.address.as_str(), &ClientOptions { connect_timeout, ..self.options.rpc.clone() })?
+                let options = ClientOptions { connect_timeout, ..self.options.rpc.clone() };
+                self.network.connect(&self.address, &options)?
             }
         };
-        Ok(self.rpc.insert(rpc))
+        Ok(self.rpc.insert(rpc).as_mut())
     }
 }
 
@@ -276,7 +331,7 @@ impl Drop for TableSession {
         if let (Some(opened), true) = (self.opened.take(), self.rpc.is_some()) {
             let mut request = Vec::new();
             encode(&GrantRequest { grant: opened.grant }, &[], &mut request);
-            let _ = self.exchange(CLOSE, &request, Instant::now() + FAREWELL, &mut Vec::new());
+            let _ = self.exchange(CLOSE, &request, instant() + FAREWELL, &mut Vec::new());
         }
     }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::client::alone_steps::check_put_way;
 use crate::client::choice::WayChoices;
-use crate::client::long::LONG_BYTES;
 use crate::client::options::{GetWay, KvOptions, PutWay};
 use crate::client::reader::RemoteReader;
 use crate::client::report::ReadReport;
@@ -13,6 +12,7 @@ use crate::envelope::KvVersion;
 use crate::error::KvError;
 use crate::protocol::*;
 use crate::server::TableFigures;
+use crate::surroundings::{instant, piece_bytes, sleep};
 
 /// The pause before a change is sent again for which the server's memory was not yet free.
 pub(crate) const LATER: Duration = Duration::from_millis(2);
@@ -79,8 +79,19 @@ impl KvTable {
     /// # Errors
     /// See [`KvError`].
     pub fn open(address: &str, table: &str, options: KvOptions) -> Result<KvTable, KvError> {
+        KvTable::open_session(TableSession::new(address, table, options))
+    }
+
+    /// The same. If another server may have the answer, a failure is told at once.
+    pub(super) fn open_impatient(address: &str, table: &str, options: KvOptions) -> Result<KvTable, KvError> {
+        let mut session = TableSession::new(address, table, options);
+        session.is_impatient = true;
+        KvTable::open_session(session)
+    }
+
+    pub(crate) fn open_session(session: TableSession) -> Result<KvTable, KvError> {
         let mut table = KvTable {
-            session: TableSession::new(address, table, options),
+            session,
             reader: None,
             report: ReadReport::new(),
             reply: Vec::new(),
@@ -202,10 +213,10 @@ impl KvTable {
 
     /// Waits until freed memory is free.
     fn later(&self, until: std::time::Instant) -> Result<(), KvError> {
-        if std::time::Instant::now() + LATER >= until {
+        if instant() + LATER >= until {
             return Err(KvError::Full("memory that was freed is not yet free".into()));
         }
-        std::thread::sleep(LATER);
+        sleep(LATER);
         Ok(())
     }
 
@@ -360,9 +371,9 @@ pub(crate) fn scanned_keys(reply: &[u8]) -> Result<(Vec<Vec<u8>>, u64), KvError>
     Ok((keys, next))
 }
 
-/// True if a value has to travel in pieces.
+/// True if a value has to travel in pieces: key and value have more than one.
 pub(crate) fn is_long((key, value): (&[u8], &[u8])) -> bool {
-    value.len() + key.len() > LONG_BYTES
+    value.len() + key.len() > piece_bytes()
 }
 
 impl std::fmt::Debug for KvTable {

@@ -12,4 +12,10 @@ pub(crate) trait ChangeLog: Send {
     fn expire(&mut self, key: &[u8]);
     /// A change that was told has not happened. The key has this value with this stamp and expiry still, or none.
     fn take_back(&mut self, key: &[u8], still: Option<(&[u8], u64, u64)>);
+    /// From now on changes are those of another primary, with this stamp; `None`: they are our own again.
+    fn apply(&mut self, _stamp: Option<u64>) {}
+    /// Whether this key may make way for others: a backup's keys go when their primary says so.
+    fn may_evict(&self, _key: &[u8]) -> bool {
+        true
+    }
 }

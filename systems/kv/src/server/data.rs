@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use longarm::{CompletionQueue, Connecting, Incoming, Listener, QpBuilder};
 
-use crate::clock::now_ns;
 use crate::protocol::GrantKey;
-use crate::server::grants::{AdmittedWriter, DataEnd, Grants, TableGrant};
+use crate::server::grants::{AdmittedWriter, DataEnd, DeviceLink, Grants, TableGrant};
 use crate::server::served::ServedTable;
 
 /// A client that has not connected by then is dropped.
@@ -31,7 +30,7 @@ pub(crate) fn private_data(grant: &GrantKey, attempt: u64, writes: bool) -> [u8;
 }
 
 /// The end may be missing: zeros.
-fn parse(bytes: &[u8]) -> Option<(GrantKey, u64, bool)> {
+pub(crate) fn parse_private_data(bytes: &[u8]) -> Option<(GrantKey, u64, bool)> {
     let (grant, rest) = bytes.split_first_chunk::<16>()?;
     let (attempt, rest) = rest.split_first_chunk::<8>()?;
     Some((*grant, u64::from_le_bytes(*attempt), rest.first() == Some(&1)))
@@ -73,15 +72,15 @@ impl DataThread {
     }
 
     fn accept(&self, incoming: Incoming, arriving: &mut Vec<Arriving>) {
-        let known = parse(incoming.private_data()).and_then(|(key, attempt, writes)| {
+        let known = parse_private_data(incoming.private_data()).and_then(|(key, attempt, writes)| {
             let grant = self.grants.find(&key).ok()?;
             let writes = writes && grant.table.options.writable;
             Some((grant, attempt, writes))
         });
         match known {
             Some((grant, attempt, writes)) if arriving.len() < MOST_UNDER_WAY => {
-                let table = &grant.table;
-                let qp = table.domain.rc(&self.queue).remote_access(table.client_access(writes));
+                let Some(exposed) = &grant.table.exposed else { return };
+                let qp = exposed.domain.rc(&self.queue).remote_access(exposed.client_access(writes));
                 let connecting = Box::pin(incoming.accept(qp, b""));
                 arriving.push(Arriving { connecting, grant, attempt, writes, until: Instant::now() + PATIENCE });
             }
@@ -100,12 +99,15 @@ impl DataThread {
                 // The connection before goes first, and with it the client's lock.
                 grant.data.lock().take();
                 let writer = if arriving.writes { AdmittedWriter::admit(table) } else { None };
-                let (all, access) = (0..table.memory.region().len_bytes(), table.client_access(writer.is_some()));
-                let bound = table.memory.region().owned_window(all, access).ok();
-                let bound = bound.and_then(|window| connection.bind(window).wait(PATIENCE).ok());
+                let window = table.exposed.as_ref().and_then(|exposed| {
+                    let (region, access) = (exposed.memory.region(), exposed.client_access(writer.is_some()));
+                    region.owned_window(0..region.len_bytes(), access).ok()
+                });
+                let bound = window.and_then(|window| connection.bind(window).wait(PATIENCE).ok());
                 let mut data = grant.data.lock();
                 if let Some(window) = bound.filter(|_| !grant.is_revoked()) {
-                    *data = Some(DataEnd::new(window, connection, writer, arriving.attempt));
+                    let link = Box::new(DeviceLink { window, connection });
+                    *data = Some(DataEnd::new(link, writer, arriving.attempt));
                 }
                 true
             }
@@ -117,13 +119,7 @@ impl DataThread {
         if let Some(memory) = &self.grants.separate {
             memory.tend();
         }
-        for table in &self.tables {
-            // Others take their turn between two batches.
-            while table.writer.lock().set_now(now_ns()) {}
-            table.look_after_standing();
-            let overdue = table.writer.lock().take_overdue();
-            overdue.into_iter().for_each(|holder| self.grants.end_lease(table, holder));
-        }
+        self.tables.iter().for_each(|table| self.grants.tend(table));
     }
 }
 
@@ -135,10 +131,13 @@ mod tests {
     fn private_data_come_back_and_short_ones_do_not() {
         for writes in [false, true] {
             let bytes = private_data(&[7; 16], 9, writes);
-            assert_eq!(parse(&bytes), Some(([7; 16], 9, writes)));
-            assert_eq!((parse(&bytes[..24]), parse(&bytes[..23]), parse(b"")), (Some(([7; 16], 9, false)), None, None));
+            assert_eq!(parse_private_data(&bytes), Some(([7; 16], 9, writes)));
+            assert_eq!(
+                (parse_private_data(&bytes[..24]), parse_private_data(&bytes[..23]), parse_private_data(b"")),
+                (Some(([7; 16], 9, false)), None, None)
+            );
             // The connection manager fills private data up with zeros.
-            assert_eq!(parse(&[&bytes[..], &[0; 31]].concat()), Some(([7; 16], 9, writes)));
+            assert_eq!(parse_private_data(&[&bytes[..], &[0; 31]].concat()), Some(([7; 16], 9, writes)));
         }
     }
 }

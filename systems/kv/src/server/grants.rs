@@ -1,6 +1,7 @@
 //! Rights to tables: made by a proof, named by a secret number, revocable.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,10 +33,42 @@ const IDLE_NS: u64 = 600_000_000_000;
 
 /// A client's end of the connection for its READs, and the window that the connection opens.
 pub(crate) struct DataEnd {
-    /// The window goes first.
-    link: Option<(BoundWindow<'static>, Connection)>,
+    link: Option<Box<dyn ClientLink>>,
     writer: Option<AdmittedWriter>,
     pub(crate) attempt: u64,
+}
+
+/// A client's connection for READs, and the window that it opens: on a device, or in a simulation.
+pub(crate) trait ClientLink: Send {
+    fn key(&self) -> RemoteKey;
+    fn peer_addr(&self) -> SocketAddr;
+    fn is_connected(&self) -> bool;
+    /// See [`Connection::cut_off`].
+    fn cut_off(&self, longest: Duration) -> bool;
+}
+
+/// A connection on a device. The window goes first.
+pub(crate) struct DeviceLink {
+    pub(crate) window: BoundWindow<'static>,
+    pub(crate) connection: Connection,
+}
+
+impl ClientLink for DeviceLink {
+    fn key(&self) -> RemoteKey {
+        self.window.key()
+    }
+
+    fn peer_addr(&self) -> SocketAddr {
+        self.connection.peer_addr()
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connection.is_connected()
+    }
+
+    fn cut_off(&self, longest: Duration) -> bool {
+        self.connection.cut_off(longest)
+    }
 }
 
 /// A client's right to PUT alone.
@@ -47,8 +80,7 @@ pub(crate) struct AdmittedWriter {
 
 /// A client that was cut off, and may be in the middle of a last access.
 pub(crate) struct StandingWriter {
-    _window: BoundWindow<'static>,
-    connection: Connection,
+    link: Box<dyn ClientLink>,
     holder: u16,
 }
 
@@ -68,17 +100,12 @@ impl Drop for AdmittedWriter {
 }
 
 impl DataEnd {
-    pub(crate) fn new(
-        window: BoundWindow<'static>,
-        connection: Connection,
-        writer: Option<AdmittedWriter>,
-        attempt: u64,
-    ) -> DataEnd {
-        DataEnd { link: Some((window, connection)), writer, attempt }
+    pub(crate) fn new(link: Box<dyn ClientLink>, writer: Option<AdmittedWriter>, attempt: u64) -> DataEnd {
+        DataEnd { link: Some(link), writer, attempt }
     }
 
     pub(crate) fn key(&self) -> Option<RemoteKey> {
-        self.link.as_ref().map(|(window, _)| window.key())
+        self.link.as_ref().map(|link| link.key())
     }
 
     pub(crate) fn pass(&self) -> Option<WriterPass> {
@@ -86,23 +113,23 @@ impl DataEnd {
     }
 
     pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
-        self.link.as_ref().map(|(_, connection)| connection.peer_addr())
+        self.link.as_ref().map(|link| link.peer_addr())
     }
 
     fn is_connected(&self) -> bool {
-        self.link.as_ref().is_some_and(|(_, connection)| connection.is_connected())
+        self.link.as_ref().is_some_and(|link| link.is_connected())
     }
 }
 
 /// Cuts the client off, and ends its lock.
 impl Drop for DataEnd {
     fn drop(&mut self) {
-        let (Some(mut writer), Some((window, connection))) = (self.writer.take(), self.link.take()) else { return };
-        if !connection.cut_off(LAST_ACCESS) {
+        let (Some(mut writer), Some(link)) = (self.writer.take(), self.link.take()) else { return };
+        if !link.cut_off(LAST_ACCESS) {
             let (holder, table) = (writer.pass.holder, Arc::clone(&writer.table));
             writer.last_access = LastAccess::MayCome;
             drop(writer);
-            table.standing.lock().push(StandingWriter { _window: window, connection, holder });
+            table.standing.lock().push(StandingWriter { link, holder });
         }
     }
 }
@@ -111,8 +138,7 @@ impl ServedTable {
     /// Looks after clients that were cut off in the middle of an access, and gives their memory back once it is over.
     pub(crate) fn look_after_standing(&self) {
         // Windows and connections are dropped without the lock.
-        let over: Vec<StandingWriter> =
-            self.standing.lock().extract_if(.., |one| one.connection.cut_off(NOW)).collect();
+        let over: Vec<StandingWriter> = self.standing.lock().extract_if(.., |one| one.link.cut_off(NOW)).collect();
         for one in over {
             self.writer.lock().end_writer(one.holder, LastAccess::Over);
         }
@@ -173,7 +199,8 @@ impl TableGrant {
 /// All rights that the server has given.
 #[derive(Default)]
 pub(crate) struct Grants {
-    by_key: Mutex<HashMap<GrantKey, Arc<TableGrant>>>,
+    /// The keys are secret random numbers, so their hash needs no secret.
+    by_key: Mutex<HashMap<GrantKey, Arc<TableGrant>, BuildHasherDefault<DefaultHasher>>>,
     challenges: Mutex<VecDeque<(Nonce, u64)>>,
     clients: AtomicU64,
     pub(crate) separate: Option<Arc<SeparateMemory>>,
@@ -252,8 +279,17 @@ impl Grants {
         by_key.values().filter(|grant| Arc::ptr_eq(&grant.table, table)).cloned().collect()
     }
 
+    /// Does what has to be done for a table from time to time: keys that have expired go, and locks whose lease has ended.
+    pub(crate) fn tend(&self, table: &Arc<ServedTable>) {
+        // Others take their turn between two batches.
+        while table.writer.lock().set_now(now_ns()) {}
+        table.look_after_standing();
+        let overdue = table.writer.lock().take_overdue();
+        overdue.into_iter().for_each(|holder| self.end_lease(table, holder));
+    }
+
     /// Ends the connection of a client that has kept a lock for too long.
-    pub(crate) fn end_lease(&self, table: &Arc<ServedTable>, holder: u16) {
+    fn end_lease(&self, table: &Arc<ServedTable>, holder: u16) {
         for grant in self.of_table(table) {
             let mut data = grant.data.lock();
             let is_its = |end: &DataEnd| end.pass().is_some_and(|pass| pass.holder == holder);

@@ -7,6 +7,7 @@
 //!  data       connections for READs, each with a window of its own
 //!  grants     rights of clients to tables      separate   memory that another process exposes
 //!  placement  the slots that this server of a cluster serves
+//!  replication  members with backups
 //!  served     a table with its memory and its secret
 //!  table      the writer of a table: no thread, no connection, no clock
 //!  ordered    ranges of an ordered table
@@ -29,6 +30,7 @@ mod locking;
 mod ordered;
 mod placement;
 mod random;
+mod replication;
 mod running;
 mod separate;
 mod served;
@@ -46,6 +48,7 @@ pub use error::KvServerError;
 pub use figures::TableFigures;
 pub use layout::{KvLayout, UnknownLayout};
 pub use local::{LocalPut, LocalTable, LockedTable};
+pub use replication::{MemberLag, MemberStatus, MembershipOptions};
 pub use running::{KvServer, KvServerBuilder};
 pub use served::TableOptions;
 pub use table::{KeyHead, WhenFull};
@@ -54,3 +57,15 @@ pub(crate) use data::private_data;
 pub(crate) use directory::tag_of;
 pub(crate) use locking::is_locked;
 pub(crate) use placement::MOVED;
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use placement::Placement;
+pub(crate) use replication::{STANDING, STATUS, StandingReply};
+#[cfg(any(test, feature = "sim"))]
+pub(crate) use {
+    data::parse_private_data,
+    grants::{AdmittedWriter, ClientLink, DataEnd, Grants},
+    layout::{OwnedTable, create as create_owner},
+    served::ServedTable,
+    service::KvService,
+    uploads::Uploads,
+};

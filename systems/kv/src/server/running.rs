@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use cluster::{ClusterConfig, cluster_methods};
+use cluster::{ClusterConfig, Coordinator, MemberHandle, cluster_methods};
 use journal::Disk;
 use longarm::Listener;
 use longarm_rpc::{Server, ServerOptions};
@@ -18,7 +18,10 @@ use crate::server::error::KvServerError;
 use crate::server::figures::TableFigures;
 use crate::server::grants::Grants;
 use crate::server::local::LocalTable;
-use crate::server::placement::OwnSlots;
+use crate::server::placement::Placement;
+use crate::server::replication::{
+    MemberStatus, Membership, MembershipOptions, ReplicaLog, Replication, Steward, replica_methods,
+};
 use crate::server::separate::{self, SeparateMemory};
 use crate::server::served::{ServedTable, TableOptions};
 use crate::server::service::{KvService, methods};
@@ -48,6 +51,7 @@ pub struct KvServerBuilder {
     data: Option<DataOptions>,
     disk: Option<Arc<dyn Disk>>,
     cluster: Option<(ClusterConfig, String)>,
+    membership: Option<Membership>,
 }
 
 impl KvServerBuilder {
@@ -109,6 +113,17 @@ impl KvServerBuilder {
         self
     }
 
+    /// Makes it a member of a cluster whose members come and go, and keep backups of each other's keys. The coordinator is
+    /// `EtcdCoordinator` (feature `etcd`), or one in memory in tests. No answer leaves before all backups have what it
+    /// tells (`docs/replication.md`).
+    ///
+    /// Not together with [`cluster`](KvServerBuilder::cluster), [`data`](KvServerBuilder::data),
+    /// [`separate_memory`](KvServerBuilder::separate_memory), tables that clients write, and trees.
+    pub fn member(mut self, options: MembershipOptions, coordinator: impl Coordinator + 'static) -> KvServerBuilder {
+        self.membership = Some(Membership { options, coordinator: Box::new(coordinator) });
+        self
+    }
+
     /// Makes the tables, listens at an address, `host:port`, and starts the threads. Another port, which the system chooses, is
     /// for connections for READs; clients learn it.
     ///
@@ -119,7 +134,6 @@ impl KvServerBuilder {
         let listener = Listener::bind(format!("{host}:0").as_str()).wait(BIND).map_err(start)?;
         let device = listener.open_device().map_err(start)?;
         let queue = device.completion_queue().map_err(start)?;
-        let slots = self.cluster.map(|(config, name)| OwnSlots::new(config, &name)).transpose().map_err(start)?;
         let mut tables: Vec<Arc<ServedTable>> = Vec::new();
         for (name, options) in self.tables {
             if tables.iter().any(|table| table.name == name) {
@@ -127,6 +141,18 @@ impl KvServerBuilder {
             }
             tables.push(Arc::new(ServedTable::create(name, options, &device)?));
         }
+        if let Some(membership) = &self.membership {
+            let others = [
+                (self.cluster.is_some(), "a fixed cluster"),
+                (self.data.is_some(), "data on disk"),
+                (self.separate.is_some(), "memory in a process of its own"),
+            ];
+            if let Some((_, other)) = others.into_iter().find(|(is_there, _)| *is_there) {
+                return Err(start(format!("a member with backups cannot have {other} (yet)")));
+            }
+            membership.check(&tables)?;
+        }
+        let fixed = self.cluster.map(|(config, name)| Placement::fixed(config, &name)).transpose().map_err(start)?;
         let separate = match self.separate {
             Some(command) => Some(Arc::new(SeparateMemory::start(command, address, &tables)?)),
             None => {
@@ -141,27 +167,55 @@ impl KvServerBuilder {
             return Err(KvServerError::Table { table: table.name.clone(), why });
         }
         let durable = self.data.map(|options| DataDirectory::open(&options, self.disk, &tables)).transpose()?;
+        let (placement, member) = match self.membership {
+            None => (fixed.unwrap_or(Placement::Alone), None),
+            Some(membership) => {
+                let (replication, member) = begin_membership(membership, &tables)?;
+                (Placement::Replicated(replication), Some(member))
+            }
+        };
         let service = Arc::new(KvService {
             tables: tables.clone(),
             grants: Arc::clone(&grants),
             uploads: Uploads::new(self.upload_bytes),
             data_port,
             durable,
-            slots,
+            placement,
         });
         let mut rpc = Server::builder().options(self.rpc).add_service(methods(&service))?;
-        if let Some(slots) = &service.slots {
-            rpc = rpc.add_service(cluster_methods(&slots.right))?;
+        if let Some(right) = service.placement.right() {
+            rpc = rpc.add_service(cluster_methods(right))?;
         }
-        if service.durable.is_some() {
+        if let Some(replication) = service.placement.replication() {
+            rpc = rpc.add_service(replica_methods(replication))?;
+        }
+        if service.durable.is_some() || member.is_some() {
             rpc = rpc.executor(run_reply);
         }
         let rpc = rpc.bind(address)?;
         let stopping = Arc::new(AtomicBool::new(false));
         let data = DataThread { listener, queue, grants, tables, stopping: Arc::clone(&stopping) };
         let thread = thread::Builder::new().name("kv-data".into()).spawn(move || data.run()).map_err(start)?;
-        Ok(KvServer { rpc: Some(rpc), service, stopping, data: Some(thread) })
+        let replication = service.placement.replication().cloned().zip(member);
+        let steward = replication.map(|(replication, member)| Steward::start(replication, member)).transpose()?;
+        Ok(KvServer { rpc: Some(rpc), service, stopping, data: Some(thread), steward })
     }
+}
+
+/// Becomes a member. From now on each change of the tables goes to backups.
+fn begin_membership(
+    membership: Membership,
+    tables: &[Arc<ServedTable>],
+) -> Result<(Arc<Replication>, MemberHandle), KvServerError> {
+    let Membership { options, coordinator } = membership;
+    let member = MemberHandle::start(options.member.clone(), coordinator).map_err(start)?;
+    let replication = Arc::new(Replication::new(member.right().clone(), tables.to_vec(), &options));
+    for (number, table) in replication.tables().iter().enumerate() {
+        let number = u16::try_from(number).map_err(|_| start("there are too many tables for records"))?;
+        let log = ReplicaLog::new(Arc::clone(&replication), number);
+        table.writer.lock().begin_logging(Box::new(log));
+    }
+    Ok((replication, member))
 }
 
 /// A server that runs. Dropping it ends it at once.
@@ -170,6 +224,8 @@ pub struct KvServer {
     service: Arc<KvService>,
     stopping: Arc<AtomicBool>,
     data: Option<JoinHandle<()>>,
+    /// Ends behind the RPC server, which serves until then.
+    steward: Option<Steward>,
 }
 
 impl KvServer {
@@ -183,6 +239,7 @@ impl KvServer {
             data: None,
             disk: None,
             cluster: None,
+            membership: None,
         }
     }
 
@@ -195,7 +252,7 @@ impl KvServer {
     /// [write](TableOptions::writable) into it alone. Callers in a member of a cluster have to ask
     /// [`LocalTable::serving_right`].
     pub fn local_table(&self, name: &str) -> Option<LocalTable> {
-        let right = self.service.slots.as_ref().map(|slots| slots.right.clone());
+        let right = self.service.placement.right().cloned();
         // Local callers wait neither for backups nor for the end of a term.
         if right.as_ref().is_some_and(|right| right.until_ns() != u64::MAX) {
             return None;
@@ -209,6 +266,11 @@ impl KvServer {
     /// The figures of each table, by name. Those of the process are zero.
     pub fn figures(&self) -> Vec<(String, TableFigures)> {
         self.service.tables.iter().map(|table| (table.name.clone(), table.figures())).collect()
+    }
+
+    /// Its state as a member of a cluster with backups; `None` for any other.
+    pub fn member_status(&self) -> Option<MemberStatus> {
+        self.service.placement.replication().map(|replication| replication.status())
     }
 
     /// The figures of the data on disk; `None` for a server without.
@@ -252,6 +314,7 @@ impl Drop for KvServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         self.rpc = None;
+        self.steward = None;
         self.data.take().map(JoinHandle::join);
     }
 }

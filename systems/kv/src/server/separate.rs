@@ -56,7 +56,11 @@ impl SeparateMemory {
         let process =
             MemoryProcess::start(command, options).map_err(|error| KvServerError::Start(error.to_string()))?;
         let expose = |table: &Arc<ServedTable>| {
-            let number = process.expose(table.memory.region());
+            let memory = table.exposed.as_ref().map(|exposed| &exposed.memory);
+            let number = memory
+                .map_or(Err(remote::ExposureError::Refused("it has no memory for readers".into())), |memory| {
+                    process.expose(memory.region())
+                });
             let refused = |error: remote::ExposureError| KvServerError::Table {
                 table: table.name.clone(),
                 why: error.to_string(),
@@ -80,8 +84,9 @@ impl SeparateMemory {
     ) -> Result<SeparateRight, Status> {
         let region = self.regions.iter().find(|(other, _)| Arc::ptr_eq(other, table)).map(|(_, region)| *region);
         let region = region.ok_or_else(|| Status::internal("the table's memory is not exposed"))?;
-        let range = 0..table.memory.region().len_bytes();
-        let window = ProcessWindow { region, range, access: table.client_access(false) };
+        let exposed = table.exposed.as_ref().ok_or_else(|| Status::internal("the table has no memory for readers"))?;
+        let range = 0..exposed.memory.region().len_bytes();
+        let window = ProcessWindow { region, range, access: exposed.client_access(false) };
         let allowed = self.process.allow(key, &[(WINDOW, window)]);
         allowed.map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(SeparateRight { memory: Arc::clone(self), key })

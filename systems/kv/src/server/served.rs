@@ -12,7 +12,7 @@ use crate::server::device;
 use crate::server::error::KvServerError;
 use crate::server::figures::{TableCounts, TableFigures};
 use crate::server::grants::StandingWriter;
-use crate::server::layout::{self, KvLayout};
+use crate::server::layout::{self, KvLayout, OwnedTable};
 use crate::server::random::fill_random;
 use crate::server::table::{TableWriter, WhenFull};
 
@@ -57,15 +57,30 @@ impl Default for TableOptions {
     }
 }
 
-/// A table that is served.
-pub(crate) struct ServedTable {
-    pub(crate) name: String,
-    pub(crate) options: TableOptions,
+/// A table's memory, as the device exposes it.
+pub(crate) struct ExposedMemory {
     /// The calls that the device carries out, if it can: they end before the memory.
     calls: Option<ServedCalls>,
     /// Each table has a domain of its own: whatever key a client guesses, it opens no other table.
     pub(crate) domain: ProtectionDomain,
     pub(crate) memory: Arc<TableMemory>,
+}
+
+impl ExposedMemory {
+    /// The rights of a client's window.
+    pub(crate) fn client_access(&self, writes: bool) -> Access {
+        let writing = if writes { Access::REMOTE_WRITE | Access::REMOTE_ATOMIC } else { Access::empty() };
+        let calling = if self.calls.is_some() { Access::REMOTE_CALL } else { Access::empty() };
+        Access::REMOTE_READ | writing | calling
+    }
+}
+
+/// A table that is served.
+pub(crate) struct ServedTable {
+    pub(crate) name: String,
+    pub(crate) options: TableOptions,
+    /// Its memory on the device; `None` in a simulation.
+    pub(crate) exposed: Option<ExposedMemory>,
     pub(crate) counts: Arc<TableCounts>,
     pub(crate) tag_seed: u64,
     pub(crate) writer: Mutex<TableWriter>,
@@ -107,30 +122,27 @@ impl ServedTable {
             .map_err(|error| refused(error.to_string()))?;
         let calls = has_calls.then(|| device::serve(&memory, options.layout)).transpose();
         let calls = calls.map_err(|error| refused(error.to_string()))?;
-        let mut writer = TableWriter::new(owner, options.max_bytes, options.when_full, word(8));
-        let lease_ns = u64::try_from(options.lease.as_nanos()).unwrap_or(u64::MAX);
-        if options.writable && !writer.allow_writers(lease_ns) {
-            return Err(refused(format!("clients cannot write into a table of the layout {}", options.layout)));
-        }
-        let (counts, tag_seed) = (Arc::clone(&writer.counts), writer.tag_seed());
-        Ok(ServedTable {
-            name,
-            options,
-            calls,
-            domain,
-            memory,
-            counts,
-            tag_seed,
-            writer: Mutex::new(writer),
-            standing: Mutex::default(),
-        })
+        let exposed = ExposedMemory { calls, domain, memory };
+        ServedTable::over(name, options, owner, Some(exposed), word(8))
     }
 
-    /// The rights of a client's window.
-    pub(crate) fn client_access(&self, writes: bool) -> Access {
-        let writing = if writes { Access::REMOTE_WRITE | Access::REMOTE_ATOMIC } else { Access::empty() };
-        let calling = if self.calls.is_some() { Access::REMOTE_CALL } else { Access::empty() };
-        Access::REMOTE_READ | writing | calling
+    /// A table over an owner that stands.
+    pub(crate) fn over(
+        name: String,
+        options: TableOptions,
+        owner: Box<dyn OwnedTable>,
+        exposed: Option<ExposedMemory>,
+        random: u64,
+    ) -> Result<ServedTable, KvServerError> {
+        let mut writer = TableWriter::new(owner, options.max_bytes, options.when_full, random);
+        let lease_ns = u64::try_from(options.lease.as_nanos()).unwrap_or(u64::MAX);
+        if options.writable && !writer.allow_writers(lease_ns) {
+            let why = format!("clients cannot write into a table of the layout {}", options.layout);
+            return Err(KvServerError::Table { table: name, why });
+        }
+        let (counts, tag_seed) = (Arc::clone(&writer.counts), writer.tag_seed());
+        let writer = Mutex::new(writer);
+        Ok(ServedTable { name, options, exposed, counts, tag_seed, writer, standing: Mutex::default() })
     }
 
     pub(crate) fn figures(&self) -> TableFigures {

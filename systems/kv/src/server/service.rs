@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use cluster::NotServing;
 use longarm_rpc::{Method, Methods, Response, Status};
 use remote::WriterPass;
 use rustix::time::{ClockId, clock_gettime};
@@ -13,7 +14,8 @@ use crate::protocol::*;
 use crate::server::durable::{DataDirectory, deferred, wait_for_disk};
 use crate::server::grants::{Grants, TableGrant};
 use crate::server::ordered::range_of;
-use crate::server::placement::OwnSlots;
+use crate::server::placement::{Placement, refusal};
+use crate::server::replication::{self, Replication};
 use crate::server::served::ServedTable;
 use crate::server::table::WhenFull;
 use crate::server::uploads::Uploads;
@@ -31,8 +33,8 @@ pub(crate) struct KvService {
     pub(crate) data_port: u16,
     /// The tables on disk, if they are kept there.
     pub(crate) durable: Option<DataDirectory>,
-    /// The slots that this server of a cluster serves; `None` if it stands alone.
-    pub(crate) slots: Option<OwnSlots>,
+    /// The slots that this server serves.
+    pub(crate) placement: Placement,
 }
 
 /// Methods whose answers say nothing about values. The others may tell of a change that is not on disk yet.
@@ -40,50 +42,72 @@ const WITHOUT_VALUES: [Method; 10] = [CHALLENGE, OPEN, CLOSE, ATTACH, REPORT, FI
 
 type Handler = fn(&KvService, &[u8], &mut Vec<u8>) -> Result<(), Status>;
 
+/// The methods that any thread carries out.
+const DIRECT: [(Method, Handler); 17] = [
+    (CHALLENGE, KvService::challenge),
+    (OPEN, KvService::open),
+    (CLOSE, KvService::close),
+    (ATTACH, KvService::attach),
+    (GET, KvService::get),
+    (PUT, KvService::put),
+    (DELETE, KvService::delete),
+    (ADD, KvService::add),
+    (EXPIRE, KvService::expire),
+    (SCAN, KvService::scan),
+    (RANGE, KvService::range),
+    (REPORT, KvService::report),
+    (FIGURES, KvService::figures),
+    (BEGIN, KvService::begin),
+    (PIECE, KvService::piece),
+    (CLIENTS, KvService::clients),
+    (REVOKE, KvService::revoke),
+];
+
 /// The service's methods.
 pub(crate) fn methods(service: &Arc<KvService>) -> Methods {
-    let direct: [(_, Handler); 17] = [
-        (CHALLENGE, KvService::challenge),
-        (OPEN, KvService::open),
-        (CLOSE, KvService::close),
-        (ATTACH, KvService::attach),
-        (GET, KvService::get),
-        (PUT, KvService::put),
-        (DELETE, KvService::delete),
-        (ADD, KvService::add),
-        (EXPIRE, KvService::expire),
-        (SCAN, KvService::scan),
-        (RANGE, KvService::range),
-        (REPORT, KvService::report),
-        (FIGURES, KvService::figures),
-        (BEGIN, KvService::begin),
-        (PIECE, KvService::piece),
-        (CLIENTS, KvService::clients),
-        (REVOKE, KvService::revoke),
-    ];
     let mut methods = Methods::new(SERVICE);
     let journal = service.durable.as_ref().filter(|durable| durable.is_strict()).map(|durable| &durable.journal);
-    for (method, handler) in direct {
+    let backups = service.placement.replication();
+    for (method, handler) in DIRECT {
         let service = Arc::clone(service);
         let run = move |request: &[u8], reply: &mut Vec<u8>| {
-            service.slots.as_ref().map_or(Ok(()), |slots| slots.check(method, request))?;
+            service.placement.check(method, request)?;
             handler(&service, request, reply)
         };
-        methods = match journal.filter(|_| !WITHOUT_VALUES.contains(&method)) {
-            Some(journal) => deferred(methods, method, journal, run),
-            None => methods.direct(method, run),
+        let tells_values = !WITHOUT_VALUES.contains(&method);
+        methods = match (journal.filter(|_| tells_values), backups.filter(|_| tells_values)) {
+            (_, Some(backups)) => replication::deferred(methods, method, backups, run),
+            (Some(journal), None) => deferred(methods, method, journal, run),
+            (None, None) => methods.direct(method, run),
         };
     }
     // Copies up to 512 MiB: not on a thread that others wait for.
-    let (service, journal) = (Arc::clone(service), journal.cloned());
+    let (service, journal, backups) = (Arc::clone(service), journal.cloned(), backups.cloned());
     methods.blocking(COMMIT, move |request| {
         let mut reply = Vec::new();
-        let done = service.commit(request.get_ref(), &mut reply);
+        let done = match &backups {
+            None => service.commit(request.get_ref(), &mut reply),
+            Some(backups) => service.commit_replicated(backups, request.get_ref(), &mut reply),
+        };
         if let Some(journal) = &journal {
             wait_for_disk(journal)?;
         }
         done.map(|()| Response::new(reply.into()))
     })
+}
+
+/// The keys that a test lets pass, each behind its length.
+fn keep_keys(mut keys: &[u8], passes: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(keys.len());
+    while let Some((len, rest)) = keys.split_first_chunk::<4>() {
+        let Some((key, rest)) = rest.split_at_checked(u32::from_le_bytes(*len) as usize) else { break };
+        if passes(key) {
+            kept.extend_from_slice(len);
+            kept.extend_from_slice(key);
+        }
+        keys = rest;
+    }
+    kept
 }
 
 /// Appends an answer without bytes behind it.
@@ -139,6 +163,7 @@ impl KvService {
             evicts: table.options.when_full == WhenFull::Evict,
             durable: self.durable(),
             writable: table.options.writable,
+            member: self.placement.replication().map(|backups| backups.right.member().clone()),
         };
         answer(&opened, reply)
     }
@@ -170,7 +195,9 @@ impl KvService {
             reply.truncate(HEAD_ROOM);
             found = Some(FoundValue { value_bytes: u64::MAX, ..value });
         }
-        let head = GetReply { server_ns: now_ns, found, durable: self.durable().unwrap_or_default() };
+        let (epoch, safe) = self.placement.replication().map_or((0, 0), |backups| backups.safe());
+        let durable = self.durable().unwrap_or_default().max(safe);
+        let head = GetReply { server_ns: now_ns, found, durable, epoch };
         let head = postcard::to_slice(&head, &mut reply[..HEAD_ROOM]).map(|head| head.len());
         let head_bytes = head.map_err(|error| Status::internal(error.to_string()))?;
         reply.copy_within(..head_bytes, HEAD_ROOM - head_bytes);
@@ -214,6 +241,11 @@ impl KvService {
         let grant = self.grants.find(&request.grant)?;
         let (mut keys, count) = (Vec::new(), request.count.clamp(1, MOST_KEYS) as usize);
         let next = grant.table.writer.lock().scan(request.cursor, count, prefix, now_ns(), &mut keys);
+        if let Some(backups) = self.placement.replication() {
+            // The others are here as those of a backup.
+            let serves = backups.served_keys().ok_or_else(|| refusal(&NotServing::NoTerm))?;
+            keys = keep_keys(&keys, serves);
+        }
         encode(&ScanReply { next }, &[&keys], reply);
         Ok(())
     }
@@ -265,6 +297,15 @@ impl KvService {
         self.uploads.piece((request.grant, request.upload), request.from, bytes, now_ns())
     }
 
+    /// Carries out a request of any method.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn handle(&self, method: Method, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {
+        match DIRECT.into_iter().find(|(other, _)| *other == method) {
+            Some((_, handler)) => handler(self, request, reply),
+            None => self.commit(request, reply),
+        }
+    }
+
     fn commit(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {
         let (request, _): (CommitRequest, _) = decode(request)?;
         let grant = self.grants.find(&request.grant)?;
@@ -277,6 +318,16 @@ impl KvService {
         let mut writer = grant.table.writer.lock();
         let stored = writer.put_stored(&key, &mut upload.stored, request.condition, request.expiry, now_ns())?;
         answer(&stored, reply)
+    }
+
+    /// The same at a member with backups.
+    fn commit_replicated(&self, backups: &Replication, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {
+        let (head, _): (CommitRequest, _) = decode(request)?;
+        let key = self.uploads.key((head.grant, head.upload))?;
+        let run = || self.commit(request, reply);
+        let (number, done) = replication::guarded(backups, Some(&key), run)?;
+        replication::settled(backups, number)?;
+        done
     }
 
     fn clients(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {

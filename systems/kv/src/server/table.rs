@@ -8,13 +8,14 @@ use longarm_rpc::Status;
 use remote::{MAX_KEY_BYTES, OwnerError, PutOutcome};
 
 use crate::envelope::{ENVELOPE_BYTES, Envelope, KvVersion};
-use crate::protocol::{DeleteReply, ExpireOutcome, FoundValue, PIECE_BYTES, PutExpiry, PutIf, PutReply};
+use crate::protocol::{DeleteReply, ExpireOutcome, FoundValue, PutExpiry, PutIf, PutReply};
 use crate::server::changes::ChangeLog;
 use crate::server::directory::KeyDirectory;
 use crate::server::figures::{TableCounts, count};
 use crate::server::layout::OwnedTable;
 use crate::server::locking::{is_locked, locked};
 use crate::server::writers::WriterRoster;
+use crate::surroundings::piece_bytes;
 
 pub use local::KeyHead;
 
@@ -132,7 +133,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Appends up to [`PIECE_BYTES`] of a value to `out`, from `from` on.
+    /// Appends a [piece](piece_bytes) of a value to `out`, from `from` on.
     pub(crate) fn get(
         &mut self,
         key: &[u8],
@@ -164,7 +165,7 @@ impl TableWriter {
             return Err(Status::out_of_range(format!("byte {from} of a value of {value_bytes}")));
         }
         self.owner
-            .get_part(key, ENVELOPE_BYTES as u64 + from, PIECE_BYTES as u64, out)
+            .get_part(key, ENVELOPE_BYTES as u64 + from, piece_bytes() as u64, out)
             .map_err(|error| status_of(&error))?;
         if let Some(note) = self.directory.find(key) {
             note.used = tick(now_ns);
@@ -357,7 +358,7 @@ impl TableWriter {
 
     /// Appends keys with that prefix to `out`, each behind its length. Returns the cursor of the rest; zero at the end.
     pub(crate) fn scan(&self, cursor: u64, count: usize, prefix: &[u8], now_ns: u64, out: &mut Vec<u8>) -> u64 {
-        let longest = out.len() + PIECE_BYTES;
+        let longest = out.len() + piece_bytes();
         self.directory.scan(cursor, count, |note| {
             if note.key.starts_with(prefix) && (note.expires_ns == 0 || note.expires_ns > now_ns) {
                 out.extend_from_slice(&(note.key.len() as u32).to_le_bytes());
@@ -505,7 +506,8 @@ impl TableWriter {
         }
         let (directory, random) = (&self.directory, &mut self.random);
         let mut chosen = (0..CHOICES).map_while(|_| directory.sample_oldest(tick(now_ns), SAMPLES, random));
-        chosen.find(|note| *note.key != *key).map(|note| note.key.clone())
+        let may_go = |other: &[u8]| other != key && self.log.as_ref().is_none_or(|log| log.may_evict(other));
+        chosen.find(|note| may_go(&note.key)).map(|note| note.key.clone())
     }
 
     /// Notes that a key has a value now.

@@ -47,6 +47,14 @@ impl Uploads {
         Uploads { state: Mutex::default(), limit_bytes }
     }
 
+    /// The key of an upload.
+    pub(crate) fn key(&self, id: (GrantKey, u64)) -> Result<Vec<u8>, Status> {
+        let upload = self.state.lock().uploads.get(&id).cloned();
+        let upload = upload.ok_or_else(unknown)?;
+        let key = upload.lock().key.clone();
+        Ok(key)
+    }
+
     /// Begins an upload, and returns its number.
     pub(crate) fn begin(&self, grant: GrantKey, key: &[u8], value_bytes: u64, now_ns: u64) -> Result<u64, Status> {
         let mut state = self.state.lock();

@@ -28,6 +28,10 @@ impl AsyncKvTable {
     pub(super) async fn read(&self, key: &[u8]) -> Result<Option<KvValue>, KvError> {
         // The clock is asked only if something has to be waited for.
         let (mut until, mut failed) = (None, None);
+        if self.core.opened().is_some_and(|opened| opened.member.is_some()) {
+            // Tasks do not mind terms of members with backups. So they ask.
+            return self.ask(key, self.core.deadline()).await;
+        }
         loop {
             let present = if failed.is_none() { self.core.state.lock().reader.clone() } else { None };
             let reader = match present {
@@ -37,8 +41,8 @@ impl AsyncKvTable {
                     self.core.reader(failed.as_ref(), until).await?
                 }
             };
-            let (clock, durable) = (self.core.clock(), self.core.durable());
-            let found = match reader.table.get(key, |found| answer_of(clock, durable, found)).await {
+            let (clock, since_ns, durable) = (self.core.clock(), now_ns(), self.core.durable());
+            let found = match reader.table.get(key, |found| answer_of((clock, Some(since_ns)), durable, found)).await {
                 // Busy: where clients PUT alone, one of them may have died with a lock. The server knows.
                 Ok(TaskAnswer::Doubtful) | Err(ReadError::Lookup(LookupError::Busy)) => {
                     self.ask(key, self.core.deadline()).await?
@@ -98,7 +102,7 @@ impl AsyncKvTable {
             other => other?,
         };
         let answered_ns = now_ns();
-        let (GetReply { server_ns, durable, found }, bytes) = decode(&reply)?;
+        let (GetReply { server_ns, durable, found, .. }, bytes) = decode(&reply)?;
         // The server has waited for the disk with its answer.
         self.core.learn_durable(found.map_or(durable, |found| found.version.stamp().max(durable)));
         self.core.learn(ClockReading { asked_ns, server_ns, answered_ns });
@@ -127,8 +131,8 @@ impl AsyncKvTable {
     }
 }
 
-fn answer_of(clock: Option<ClockReading>, durable: Option<u64>, found: LookedUp<'_>) -> TaskAnswer {
-    match Answer::of(clock, durable, found) {
+fn answer_of(times: (Option<ClockReading>, Option<u64>), durable: Option<u64>, found: LookedUp<'_>) -> TaskAnswer {
+    match Answer::of(times, durable, found) {
         Answer::Value(bytes, version) => TaskAnswer::Value(KvValue { bytes: bytes.to_vec(), version }),
         Answer::Absent => TaskAnswer::Absent,
         Answer::Doubtful => TaskAnswer::Doubtful,

@@ -31,5 +31,5 @@ mod story;
 mod tests;
 mod timeline;
 
-pub use plant::Plant;
+pub use plant::{Plant, Unchecked};
 pub use run::{SeedFailure, SeedReport, SimKind, run_planted, run_seed};

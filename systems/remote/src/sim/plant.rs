@@ -184,7 +184,7 @@ impl TornCheck for BothEnds {
 
 /// A planted check: none. Any bytes are an object.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Unchecked;
+pub struct Unchecked;
 
 impl TornCheck for Unchecked {
     const CODE: u8 = 98;

@@ -152,6 +152,13 @@ impl ReplicaSender {
         self.links.values().filter_map(ReplicaLink::settled).min().unwrap_or(self.last).min(self.last)
     }
 
+    /// Readers of memory may take values up to this number in this epoch. None while a backup lacks a copy: it may
+    /// not have what an earlier primary of the share has changed, whose numbers this member's own do not bound.
+    pub fn shown(&self) -> u64 {
+        let lacks = |link: &ReplicaLink| link.shares.values().any(|share| share.is_required() && share.cap.is_some());
+        if self.links.values().any(lacks) { 0 } else { self.settled() }
+    }
+
     /// Whether everything up to this number is safe.
     pub fn state(&self, number: u64) -> ChangeState {
         if self.lost.iter().any(|(first, last)| (*first..=*last).contains(&number)) {
@@ -262,5 +269,55 @@ impl ReplicaSender {
             link.shares.iter().map(lag).collect::<Vec<_>>()
         };
         self.links.iter().flat_map(of_link).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cluster::{ClusterConfig, ClusterMember};
+
+    use super::*;
+    use crate::sender::words::BatchAck;
+
+    /// Copies nothing, and acknowledges all.
+    fn finish(sender: &mut ReplicaSender) {
+        while let Some(task) = sender.copy_due() {
+            sender.copied(&task, &[], None);
+        }
+        let members: Vec<MemberId> = sender.members().cloned().collect();
+        for id in members {
+            while let Some(batch) = sender.next_batch(&id, 0) {
+                let end = batch.head.offset + batch.bytes.len() as u64;
+                assert!(sender.answered(&batch.head, Some(BatchAck { received: end, applied: end }), 0));
+            }
+        }
+    }
+
+    /// The share of a dead primary: its changes have numbers that this one's own do not bound. So readers wait for the copy.
+    #[test]
+    fn readers_get_no_number_while_a_backup_lacks_a_copy() {
+        let member = |name: &str| ClusterMember {
+            id: MemberId { name: name.into(), incarnation: 1 },
+            address: format!("{name}:1"),
+        };
+        let first = ClusterConfig::form(["a", "b", "c"].map(member).to_vec(), 2);
+        let mut sender = ReplicaSender::new(member("b").id, SenderOptions::default());
+        sender.set_config(&Arc::new(first.clone()));
+        finish(&mut sender);
+        let slot = HashSlot::new(8000).unwrap();
+        assert!(sender.serves(slot));
+        let number = sender.change(slot, ReplicaRecord::Delete { table: 0, key: b"k" });
+        assert_eq!((sender.settled(), sender.shown()), (number - 1, number - 1));
+        finish(&mut sender);
+        assert_eq!((sender.settled(), sender.shown()), (number, number));
+
+        let second = Arc::new(first.lose(&member("a").id).unwrap());
+        sender.set_config(&second);
+        assert!(sender.serves(HashSlot::new(0).unwrap()));
+        assert_eq!((sender.settled(), sender.shown()), (number, 0));
+        finish(&mut sender);
+        assert!(sender.shown() > number && sender.shown() == sender.last());
     }
 }

@@ -14,6 +14,7 @@ use super::serve::RespConnection;
 use super::wire::{RespWire, is_later};
 use crate::client::RespClient;
 use crate::users::DEFAULT;
+use crate::valkey::ValkeyListener;
 
 /// Connections that one round accepts.
 const MOST_AT_ONCE: usize = 1000;
@@ -54,6 +55,20 @@ impl DoorLoop {
                 Err(_) => return,
             },
         };
+        self.enter(wire, address, local);
+    }
+
+    /// Takes connections that have come by RDMA.
+    pub(super) fn accept_rdma(&mut self) {
+        while let Some(mut wire) = self.valkey.as_ref().and_then(ValkeyListener::next) {
+            let (address, local) = (wire.peer_addr(), wire.local_addr());
+            if wire.announce().is_ok() {
+                self.enter(RespWire::Valkey(wire), address, local);
+            }
+        }
+    }
+
+    fn enter(&mut self, wire: RespWire, address: SocketAddr, local: SocketAddr) {
         self.next_id += 1;
         let id = self.next_id;
         if epoll::add(&self.epoll, &wire, EventData::new_u64(id), EventFlags::IN).is_err() {
@@ -64,5 +79,7 @@ impl DoorLoop {
         let now_ns = self.table.lock().now_ns();
         self.door.clients.insert(id, Box::new(RespClient::new(id, address, local, now_ns, user)));
         self.connections.insert(id, RespConnection::new(wire));
+        // The descriptor tells nothing before it was looked at once.
+        self.again.push(id);
     }
 }

@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use longarm_kv::LocalTable;
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustls::ServerConfig;
 
-use super::reactor::{DoorLoop, LISTENER};
+use super::reactor::{BELL, DoorLoop, LISTENER};
 use crate::clock::DoorClock;
 use crate::door::{Door, DoorCounts, DoorSettings};
 use crate::nodes::DoorNodes;
 use crate::users::Users;
+use crate::valkey::ValkeyListener;
 
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
@@ -34,11 +36,20 @@ pub struct RespOptions {
     pub is_cluster: bool,
     /// Doors of members that are not at this door's port of the member's host: the member's name, and the door's `host:port`.
     pub doors: Vec<(String, String)>,
+    /// `host:port` where clients connect by Valkey's RDMA protocol as well. Nothing is encrypted there, also with `tls`.
+    pub valkey_rdma: Option<String>,
 }
 
 impl Default for RespOptions {
     fn default() -> RespOptions {
-        RespOptions { users: Users::default(), tls: None, max_clients: 10_000, is_cluster: false, doors: Vec::new() }
+        RespOptions {
+            users: Users::default(),
+            tls: None,
+            max_clients: 10_000,
+            is_cluster: false,
+            doors: Vec::new(),
+            valkey_rdma: None,
+        }
     }
 }
 
@@ -78,6 +89,7 @@ pub enum RespError {
 /// ```
 pub struct RespServer {
     address: SocketAddr,
+    valkey: Option<SocketAddr>,
     counts: Arc<Mutex<DoorCounts>>,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -99,7 +111,18 @@ impl RespServer {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)
             .map_err(|error| failed(error.into()))?;
-        let (counts, stopping) = (Arc::default(), Arc::<AtomicBool>::default());
+        let (counts, stopping, open) = (Arc::default(), Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let valkey = match &options.valkey_rdma {
+            Some(place) => {
+                let failed = |why: std::io::Error| RespError::Start { address: place.clone(), why };
+                let valkey = ValkeyListener::bind(place, Arc::clone(&open), options.max_clients).map_err(failed)?;
+                epoll::add(&epoll, &valkey.bell, EventData::new_u64(BELL), EventFlags::IN)
+                    .map_err(|error| failed(error.into()))?;
+                Some(valkey)
+            }
+            None => None,
+        };
+        let valkey_address = valkey.as_ref().map(|valkey| valkey.address);
         let reactor = DoorLoop {
             listener,
             epoll,
@@ -114,14 +137,22 @@ impl RespServer {
             scratch: vec![0; READ_BYTES],
             counts: Arc::clone(&counts),
             stopping: Arc::clone(&stopping),
+            valkey,
+            open,
+            tended: Instant::now(),
         };
         let thread = thread::Builder::new().name("kv-resp".into()).spawn(move || reactor.run()).map_err(failed)?;
-        Ok(RespServer { address: local, counts, stopping, thread: Some(thread) })
+        Ok(RespServer { address: local, valkey: valkey_address, counts, stopping, thread: Some(thread) })
     }
 
     /// The address at which it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address at which it listens for Valkey's RDMA protocol, if it does.
+    pub fn valkey_addr(&self) -> Option<SocketAddr> {
+        self.valkey
     }
 
     /// Counts since it opened.

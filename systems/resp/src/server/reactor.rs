@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use longarm_kv::LocalTable;
 use parking_lot::Mutex;
@@ -13,10 +14,16 @@ use rustix::time::Timespec;
 use rustls::ServerConfig;
 
 use super::serve::RespConnection;
+use super::wire::RespWire;
 use crate::door::{Door, DoorCounts};
+use crate::valkey::ValkeyListener;
 
 /// The number of the listener among those of clients.
 pub(super) const LISTENER: u64 = 0;
+/// That of the bell that rings when connections come by RDMA.
+pub(super) const BELL: u64 = u64::MAX;
+/// Time between two looks at connections by RDMA, which tell nothing when the peer's host vanishes.
+const TEND: Duration = Duration::from_secs(1);
 /// Events of one round.
 const MOST_EVENTS: usize = 1024;
 /// The thread looks so often whether it shall end.
@@ -41,6 +48,10 @@ pub(super) struct DoorLoop {
     pub(super) scratch: Vec<u8>,
     pub(super) counts: Arc<Mutex<DoorCounts>>,
     pub(super) stopping: Arc<AtomicBool>,
+    /// Connections by RDMA, and the number of all connections, which it has to know.
+    pub(super) valkey: Option<ValkeyListener>,
+    pub(super) open: Arc<AtomicUsize>,
+    pub(super) tended: Instant,
 }
 
 impl DoorLoop {
@@ -66,6 +77,7 @@ impl DoorLoop {
             let (data, flags) = (event.data, event.flags);
             match data.u64() {
                 LISTENER => is_arrival = true,
+                BELL => self.accept_rdma(),
                 id => self.serve(id, flags),
             }
         }
@@ -73,8 +85,30 @@ impl DoorLoop {
         if is_arrival {
             self.accept();
         }
+        if self.valkey.is_some() {
+            self.tend();
+        }
         self.door.counts.clients = self.connections.len() as u64;
         *self.counts.lock() = self.door.counts;
+    }
+
+    /// Ends connections by RDMA whose peers are of no use.
+    fn tend(&mut self) {
+        self.open.store(self.connections.len(), Ordering::Relaxed);
+        let now = Instant::now();
+        if now.duration_since(self.tended) < TEND {
+            return;
+        }
+        self.tended = now;
+        let mut useless = Vec::new();
+        for (id, connection) in &mut self.connections {
+            if let RespWire::Valkey(wire) = &mut connection.wire
+                && wire.tend(now).is_err()
+            {
+                useless.push(*id);
+            }
+        }
+        useless.into_iter().for_each(|id| self.close(id));
     }
 
     /// Sends replies, and ends connections.
@@ -125,6 +159,9 @@ impl DoorLoop {
             connection.wire.close();
             // Closing the socket would take it out as well.
             let _ = epoll::delete(&self.epoll, &connection.wire);
+            if let (RespWire::Valkey(wire), Some(valkey)) = (connection.wire, &self.valkey) {
+                valkey.end(wire);
+            }
         }
         if let Some(mut client) = self.door.clients.remove(&id) {
             self.door.forget(&mut client);

@@ -104,6 +104,9 @@ impl RespConnection {
 
     /// The events that it waits for.
     pub(super) fn wants(&self, client: &RespClient) -> EventFlags {
+        if self.wire.only_becomes_readable() {
+            return EventFlags::IN;
+        }
         let mut wanted = EventFlags::empty();
         wanted.set(EventFlags::IN, !self.is_paused && !client.is_leaving);
         wanted.set(EventFlags::OUT, !self.has_sent_all(client));
@@ -193,7 +196,10 @@ impl DoorLoop {
         self.active.push(id);
         let before = connection.pending.len();
         let is_readable = flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP);
-        if is_readable && !connection.is_paused && !client.is_leaving {
+        if connection.wire.look().is_err() {
+            self.door.counts.broken += 1;
+            client.is_killed = true;
+        } else if is_readable && !connection.is_paused && !client.is_leaving {
             let is_done = read_and_execute(connection, &mut client, &mut self.door, &self.table, &mut self.scratch);
             if !is_done {
                 self.again.push(id);

@@ -1,4 +1,4 @@
-//! A connection's bytes: plain, or through TLS.
+//! A connection's bytes: plain, through TLS, or by RDMA.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -6,10 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustls::{ServerConnection, StreamOwned};
 
+use crate::valkey::ValkeyWire;
+
 /// One connection. No call waits.
 pub(crate) enum RespWire {
     Plain(TcpStream),
     Tls(Box<StreamOwned<ServerConnection, TcpStream>>),
+    Valkey(Box<ValkeyWire>),
 }
 
 impl RespWire {
@@ -17,6 +20,7 @@ impl RespWire {
         match self {
             RespWire::Plain(stream) => stream.read(bytes),
             RespWire::Tls(stream) => stream.read(bytes),
+            RespWire::Valkey(wire) => wire.read(bytes),
         }
     }
 
@@ -25,6 +29,7 @@ impl RespWire {
         let written = match self {
             RespWire::Plain(stream) => stream.write(bytes),
             RespWire::Tls(stream) => stream.write(bytes),
+            RespWire::Valkey(wire) => wire.write(bytes),
         };
         match written {
             Err(error) if is_later(&error) => Ok(0),
@@ -32,9 +37,21 @@ impl RespWire {
         }
     }
 
-    /// Sends what TLS has kept. Returns false if some of it has to wait.
+    /// Takes notice of what its descriptor has told.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        match self {
+            RespWire::Valkey(wire) => wire.look(),
+            RespWire::Plain(_) | RespWire::Tls(_) => Ok(()),
+        }
+    }
+
+    /// Sends what TLS has kept. Returns false if some of it has to wait, or is on its way by RDMA.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        let RespWire::Tls(stream) = self else { return Ok(true) };
+        let stream = match self {
+            RespWire::Plain(_) => return Ok(true),
+            RespWire::Valkey(wire) => return Ok(wire.has_arrived()),
+            RespWire::Tls(stream) => stream,
+        };
         while stream.conn.wants_write() {
             match stream.conn.write_tls(&mut stream.sock) {
                 Ok(_) => {}
@@ -45,9 +62,14 @@ impl RespWire {
         Ok(true)
     }
 
-    /// True if bytes may be there though the socket has none.
+    /// True if bytes may be there though the descriptor tells of none.
     pub(crate) fn keeps_bytes(&self) -> bool {
-        matches!(self, RespWire::Tls(_))
+        !matches!(self, RespWire::Plain(_))
+    }
+
+    /// True if its descriptor tells of room for replies as of requests: by becoming readable.
+    pub(crate) fn only_becomes_readable(&self) -> bool {
+        matches!(self, RespWire::Valkey(_))
     }
 
     /// Says goodbye, if TLS does.
@@ -65,6 +87,7 @@ impl AsFd for RespWire {
         match self {
             RespWire::Plain(stream) => stream.as_fd(),
             RespWire::Tls(stream) => stream.sock.as_fd(),
+            RespWire::Valkey(wire) => wire.as_fd(),
         }
     }
 }

@@ -22,6 +22,15 @@ pub struct CallId {
     pub(crate) number: u32,
 }
 
+#[cfg(any(test, feature = "sim"))]
+impl CallId {
+    /// The name of a call in a simulation of a program above sessions.
+    #[doc(hidden)]
+    pub fn simulated(number: u32) -> CallId {
+        CallId { slot: 0, number }
+    }
+}
+
 /// A request as the session takes it.
 #[derive(Clone, Copy)]
 pub(crate) struct NewCall<'a> {

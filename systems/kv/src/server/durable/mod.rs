@@ -27,3 +27,4 @@ pub use options::{DataError, DataFigures, DataOptions};
 
 pub(crate) use directory::DataDirectory;
 pub(crate) use replies::{deferred, run_reply, wait_for_disk};
+pub(crate) use wall::ClockPair;

@@ -1,0 +1,198 @@
+//! The state that all threads share: the primary's end of all streams, and answers that wait for backups.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use cluster::{ClusterConfig, HashSlot, MemberId, NotServing, ServingRight};
+use longarm_rpc::{Executed, Status};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use replica::{ChangeState, ReplicaReceiver, ReplicaRecord, ReplicaSender, SenderOptions};
+
+use crate::proof::TableSecret;
+use crate::server::placement::refusal;
+use crate::server::replication::options::MembershipOptions;
+use crate::server::replication::passes::Passes;
+use crate::server::served::ServedTable;
+
+/// An answer that waits until the change with this number is with all backups.
+struct WaitingAnswer {
+    number: u64,
+    waker: Waker,
+}
+
+/// The replication of a server's tables.
+pub(crate) struct Replication {
+    pub(crate) right: ServingRight,
+    /// In the order of their names, which is the same at all members.
+    pub(super) tables: Vec<Arc<ServedTable>>,
+    pub(super) secret: Option<TableSecret>,
+    pub(super) passes: Passes,
+    sender: Mutex<ReplicaSender>,
+    /// The epoch that the sender knows.
+    epoch: AtomicU64,
+    pub(super) receiver: Mutex<ReplicaReceiver>,
+    /// There may be something to send.
+    pub(super) work: Condvar,
+    waiting: Mutex<Vec<WaitingAnswer>>,
+    pub(super) is_stopping: AtomicBool,
+    /// The end of the longest term that a reader of memory was told.
+    told_until_ns: AtomicU64,
+}
+
+impl Replication {
+    pub(crate) fn new(
+        right: ServingRight,
+        mut tables: Vec<Arc<ServedTable>>,
+        options: &MembershipOptions,
+    ) -> Replication {
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        let me: MemberId = right.member().clone();
+        let patience_ns = u64::try_from(options.patience.as_nanos()).unwrap_or(u64::MAX);
+        let sender = SenderOptions { patience_ns, ..SenderOptions::default() };
+        Replication {
+            right,
+            tables,
+            secret: options.secret.clone(),
+            passes: Passes::default(),
+            sender: Mutex::new(ReplicaSender::new(me.clone(), sender)),
+            epoch: AtomicU64::new(0),
+            receiver: Mutex::new(ReplicaReceiver::new(me)),
+            work: Condvar::new(),
+            waiting: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+            told_until_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// The tables in the order of their numbers.
+    pub(crate) fn tables(&self) -> &[Arc<ServedTable>] {
+        &self.tables
+    }
+
+    /// The primary's end. Tables are locked before.
+    pub(super) fn sender(&self) -> MutexGuard<'_, ReplicaSender> {
+        self.sender.lock()
+    }
+
+    /// Takes the newest configuration that the member knows.
+    pub(super) fn follow(&self) {
+        let Some(config) = self.right.config() else { return };
+        if config.epoch > self.epoch.load(Ordering::Acquire) {
+            self.take(&config);
+        }
+    }
+
+    fn take(&self, config: &Arc<ClusterConfig>) {
+        let mut sender = self.sender.lock();
+        sender.set_config(config);
+        self.epoch.store(sender.roles().epoch(), Ordering::Release);
+        drop(sender);
+        self.work.notify_all();
+        self.wake_answers();
+    }
+
+    /// Asks whether this member serves a slot. Returns the epoch in which it does.
+    pub(crate) fn admit(&self, slot: HashSlot) -> Result<u64, Status> {
+        let grant = self.right.check(slot).map_err(|error| refusal(&error))?;
+        // A new primary must know that it is one before it tells a value: backups may lack it.
+        if grant.epoch > self.epoch.load(Ordering::Acquire) {
+            self.follow();
+        }
+        Ok(grant.epoch)
+    }
+
+    /// Asks, after the table was looked at, whether the member has served the slot all the time, in that epoch. Returns the number
+    /// of the last change that can have been seen.
+    pub(crate) fn conclude(&self, slot: HashSlot, epoch: u64) -> Result<u64, Status> {
+        let sender = self.sender.lock();
+        let (is_primary, number) = (sender.serves(slot), sender.last());
+        drop(sender);
+        let grant = self.right.check(slot).map_err(|error| refusal(&error).with_executed(Executed::Unknown))?;
+        if is_primary && grant.epoch == epoch { Ok(number) } else { Err(unknown()) }
+    }
+
+    /// The number of the last change.
+    pub(crate) fn last(&self) -> u64 {
+        self.sender.lock().last()
+    }
+
+    /// A test of keys: whether this member serves them now. `None`: it has no term.
+    pub(crate) fn served_keys(&self) -> Option<impl Fn(&[u8]) -> bool> {
+        let (config, until_ns) = self.right.term()?;
+        let me = self.right.member().clone();
+        let serves = move |key: &[u8]| config.primary(HashSlot::of_key(key)).is_some_and(|primary| primary.id == me);
+        (cluster::boot_ns() < until_ns).then_some(serves)
+    }
+
+    /// Sends a change of a key to all members that have its share. Returns its number. The table is locked.
+    pub(super) fn change<'a>(&self, key: &[u8], record: impl FnOnce(u64) -> ReplicaRecord<'a>) -> Result<u64, Status> {
+        let (slot, mut sender) = (HashSlot::of_key(key), self.sender.lock());
+        if !sender.serves(slot) {
+            return Err(refusal(&NotServing::NoTerm));
+        }
+        let stamp = sender.next_number();
+        let number = sender.change(slot, record(stamp));
+        drop(sender);
+        self.work.notify_all();
+        Ok(number)
+    }
+
+    /// Waits until everything up to this number is with all backups.
+    pub(crate) fn poll_settled(&self, number: u64, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        let sender = self.sender.lock();
+        match sender.state(number) {
+            ChangeState::Settled => Poll::Ready(Ok(())),
+            ChangeState::Unknown => Poll::Ready(Err(unknown())),
+            ChangeState::Waiting if self.is_stopping.load(Ordering::Acquire) => Poll::Ready(Err(unknown())),
+            ChangeState::Waiting => {
+                self.waiting.lock().push(WaitingAnswer { number, waker: context.waker().clone() });
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Lets answers leave that need not wait any more.
+    pub(super) fn wake_answers(&self) {
+        let sender = self.sender.lock();
+        let is_stopping = self.is_stopping.load(Ordering::Acquire);
+        let is_over = |one: &mut WaitingAnswer| is_stopping || sender.state(one.number) != ChangeState::Waiting;
+        let over: Vec<WaitingAnswer> = self.waiting.lock().extract_if(.., is_over).collect();
+        drop(sender);
+        // A waker runs the rest of its answer.
+        over.into_iter().for_each(|one| one.waker.wake());
+    }
+
+    /// The term that readers of memory mind: epoch, end and the number up to which they may take values.
+    pub(super) fn standing(&self) -> (u64, u64, u64) {
+        self.follow();
+        let sender = self.sender.lock();
+        let (epoch, safe) = (sender.roles().epoch(), sender.shown());
+        drop(sender);
+        let Some((_, until_ns)) = self.right.term().filter(|(config, _)| config.epoch == epoch) else {
+            return (epoch, 0, 0);
+        };
+        // Noted before the look at the mark, which `stop` sets before it looks at the note.
+        self.told_until_ns.fetch_max(until_ns, Ordering::SeqCst);
+        if self.is_stopping.load(Ordering::SeqCst) { (epoch, 0, 0) } else { (epoch, until_ns, safe) }
+    }
+
+    /// What an answer tells readers of memory: epoch, and the number up to which they may take values.
+    pub(crate) fn safe(&self) -> (u64, u64) {
+        let sender = self.sender.lock();
+        (sender.roles().epoch(), sender.shown())
+    }
+
+    /// Tells no more terms, and ends all waiting answers. Returns the end of the longest term that was told.
+    pub(super) fn stop(&self) -> u64 {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.work.notify_all();
+        self.wake_answers();
+        self.told_until_ns.load(Ordering::SeqCst)
+    }
+}
+
+/// The answer to a request of which nobody here knows whether the next primary has its change.
+fn unknown() -> Status {
+    Status::unavailable("the server does not serve the key's slot any more").with_executed(Executed::Unknown)
+}

@@ -1,0 +1,73 @@
+//! The connection to a member that gets records.
+
+use std::time::Duration;
+
+use cluster::MemberId;
+use longarm_rpc::{Client, ClientOptions, Status, Way};
+use replica::{BatchAck, ReplicaBatch};
+
+use crate::protocol::{GrantKey, decode, encode};
+use crate::server::random::fill_random;
+use crate::server::replication::core::Replication;
+use crate::server::replication::passes::{is_answer_proof, own_proof};
+use crate::server::replication::words::*;
+
+/// The time that connecting may take, and each message before the first batch.
+const CONNECT: Duration = Duration::from_secs(1);
+/// The time after which a batch counts as lost. The primary wishes to go on without the member before.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A connection over which a primary may send batches.
+pub(super) struct PeerLink {
+    rpc: Client,
+    pass: GrantKey,
+    request: Vec<u8>,
+}
+
+impl PeerLink {
+    /// Connects to a member, and proves who we are.
+    pub(super) fn open(replication: &Replication, address: &str) -> Result<PeerLink, Status> {
+        // A batch is a WRITE into the backup's ring.
+        let options = ClientOptions { way: Some(Way::Ring), connect_timeout: CONNECT, ..ClientOptions::default() };
+        let any = ClientOptions { way: None, ..options.clone() };
+        let mut rpc = Client::connect(address, &options).or_else(|_| Client::connect(address, &any))?;
+        let secret = replication.secret.as_ref();
+        let greeting = rpc.call(GREET, &[], CONNECT)?;
+        let GreetReply { nonce, needs_proof } = decode(&greeting)?.0;
+        if needs_proof != secret.is_some() {
+            return Err(Status::unauthenticated("one of two members has a secret of the cluster, the other has none"));
+        }
+        let mut own_nonce = [0; 32];
+        fill_random(&mut own_nonce)?;
+        let join = JoinRequest {
+            protocol: PROTOCOL,
+            from: replication.right.member().clone(),
+            tables: replication.tables.iter().map(|table| table.name.clone()).collect(),
+            nonce,
+            own_nonce,
+            proof: own_proof(secret, (&nonce, &own_nonce)),
+        };
+        let mut request = Vec::new();
+        encode(&join, &[], &mut request);
+        let joined = rpc.call(JOIN, &request, CONNECT)?;
+        let JoinReply { pass, proof } = decode(&joined)?.0;
+        if !is_answer_proof(secret, (&nonce, &own_nonce), &proof) {
+            return Err(Status::unauthenticated(
+                "the other member did not prove that it has the secret of the cluster",
+            ));
+        }
+        Ok(PeerLink { rpc, pass, request })
+    }
+
+    /// Sends a batch, and waits for the answer.
+    pub(super) fn send(&mut self, batch: &ReplicaBatch) -> Result<BatchAck, Status> {
+        let head = &batch.head;
+        let to: MemberId = head.to.clone();
+        let head = BatchRequest { pass: self.pass, to, epoch: head.epoch, stream: head.stream, offset: head.offset };
+        self.request.clear();
+        encode(&head, &[&batch.bytes], &mut self.request);
+        let reply = self.rpc.call(BATCH, &self.request, PATIENCE)?;
+        let BatchReply { received, applied } = decode(&reply)?.0;
+        Ok(BatchAck { received, applied })
+    }
+}

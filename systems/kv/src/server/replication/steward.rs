@@ -1,0 +1,71 @@
+//! The thread that follows configurations, and asks for others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use cluster::{MemberHandle, MemberId, boot_ns};
+
+use crate::server::error::KvServerError;
+use crate::server::replication::core::Replication;
+use crate::server::replication::peers;
+
+/// The time between two looks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The membership of a server that runs. Dropping it leaves the cluster, and ends all threads.
+pub(crate) struct Steward {
+    replication: Arc<Replication>,
+    member: Option<Arc<MemberHandle>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Steward {
+    pub(crate) fn start(replication: Arc<Replication>, member: MemberHandle) -> Result<Steward, KvServerError> {
+        let member = Arc::new(member);
+        let thread = thread::Builder::new().name("kv-steward".into()).spawn({
+            let (replication, member) = (Arc::clone(&replication), Arc::clone(&member));
+            move || run(&replication, &member)
+        });
+        let thread = thread.map_err(|error| KvServerError::Start(error.to_string()))?;
+        Ok(Steward { replication, member: Some(member), thread: Some(thread) })
+    }
+}
+
+impl Drop for Steward {
+    fn drop(&mut self) {
+        let until_ns = self.replication.stop();
+        self.thread.take().map(JoinHandle::join);
+        // Readers of memory go on to the end of the term that they were told. Nobody may serve before.
+        thread::sleep(Duration::from_nanos(until_ns.saturating_sub(boot_ns())));
+        self.member = None;
+    }
+}
+
+fn run(replication: &Arc<Replication>, member: &MemberHandle) {
+    let mut threads: BTreeMap<MemberId, JoinHandle<()>> = BTreeMap::new();
+    while !replication.is_stopping.load(Ordering::Acquire) {
+        replication.follow();
+        let mut sender = replication.sender();
+        sender.tick(boot_ns());
+        let (wishes, members): (_, Vec<MemberId>) = (sender.take_wishes(), sender.members().cloned().collect());
+        drop(sender);
+        wishes.into_iter().for_each(|wish| member.wish(wish));
+        threads.retain(|_, thread| !thread.is_finished());
+        for id in members {
+            if threads.contains_key(&id) {
+                continue;
+            }
+            match peers::start(replication, id.clone()) {
+                Ok(thread) => drop(threads.insert(id, thread)),
+                // Answers wait until the member is left out.
+                Err(error) => log::error!("no thread for the records to {}: {error}", id.name),
+            }
+        }
+        replication.wake_answers();
+        thread::sleep(LOOK);
+    }
+    threads.into_values().for_each(|thread| drop(thread.join()));
+}

@@ -1,0 +1,220 @@
+//! Servers that keep backups of each other's keys, in one process, with a coordinator in memory.
+
+mod support;
+
+use std::time::Duration;
+
+use cluster::LocalCoordinator;
+use longarm_kv::{
+    GetWay, KvCluster, KvError, KvServer, KvTable, KvValue, MemberOptions, MembershipOptions, PutExpiry, PutIf,
+    TableOptions, TableSecret, TimeToLive,
+};
+
+const TERM: Duration = Duration::from_millis(1000);
+const PORTS: [(&str, u16); 3] = [("a", 7501), ("b", 7502), ("c", 7503)];
+
+fn client(_: u64) {}
+
+fn address(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn member(name: &str, port: u16, form_with: usize) -> MembershipOptions {
+    let member = MemberOptions {
+        name: name.into(),
+        address: address(port),
+        term: TERM,
+        replicas: 1,
+        form_with,
+        ..MemberOptions::default()
+    };
+    // On a busy machine nobody is left out for being slow.
+    MembershipOptions { member, secret: None, patience: Duration::from_secs(20) }
+}
+
+fn table() -> TableOptions {
+    TableOptions { max_bytes: 64 << 20, keys: 64, ..TableOptions::default() }
+}
+
+/// Starts a member; the one before at its port may just be going.
+fn start((name, port): (&str, u16), form_with: usize, coordinator: &LocalCoordinator) -> KvServer {
+    testkit::wait_for("the server starts", || {
+        let builder = KvServer::builder().table("t", table()).table("s", table());
+        builder.member(member(name, port, form_with), coordinator.clone()).bind(&address(port)).ok()
+    })
+}
+
+fn open(way: GetWay) -> KvCluster {
+    let servers = PORTS.map(|(_, port)| address(port));
+    let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+    testkit::wait_for("the cluster is formed", || KvCluster::open(&servers, "t", support::options(way)).ok())
+}
+
+/// Waits until each share has a backup.
+fn all_have_backups(cluster: &mut KvCluster) {
+    testkit::wait_until("all shares have backups", || {
+        let _ = cluster.refresh();
+        cluster
+            .config()
+            .is_some_and(|config| config.shares.iter().all(|share| share.primary.is_some() && share.backups.len() == 1))
+    });
+}
+
+fn bytes(found: Option<KvValue>) -> Option<Vec<u8>> {
+    found.map(|value| value.bytes)
+}
+
+fn get(cluster: &mut KvCluster, key: &[u8]) -> Option<Vec<u8>> {
+    bytes(cluster.with(key, |table| table.get(key)).unwrap())
+}
+
+/// Keys after each kind of change.
+fn change_in_all_ways(cluster: &mut KvCluster) {
+    for number in 0..60_u32 {
+        let key = format!("put-{number}").into_bytes();
+        cluster.with(&key, |table| table.put(&key, &number.to_le_bytes())).unwrap();
+    }
+    cluster.with(b"gone", |table| table.put(b"gone", b"1")).unwrap();
+    assert!(cluster.with(b"gone", |table| table.delete(b"gone")).unwrap());
+    let version = cluster.with(b"new", |table| table.insert(b"new", b"1")).unwrap();
+    cluster.with(b"new", |table| table.compare_and_put(b"new", b"2", version)).unwrap();
+    let refused = cluster.with(b"new", |table| table.insert(b"new", b"3")).unwrap_err();
+    assert!(matches!(refused, KvError::Conflict(Some(_))), "{refused}");
+    assert_eq!(cluster.with(b"count", |table| table.add(b"count", 40)).unwrap(), 40);
+    assert_eq!(cluster.with(b"count", |table| table.add(b"count", 2)).unwrap(), 42);
+    let expiry = PutExpiry::AfterNs(3_600_000_000_000);
+    cluster.with(b"hour", |table| table.put_with(b"hour", b"h", PutIf::Always, expiry)).unwrap();
+    cluster.with(b"stays", |table| table.put_with(b"stays", b"s", PutIf::Always, expiry)).unwrap();
+    assert!(cluster.with(b"stays", |table| table.persist(b"stays")).unwrap());
+    cluster.with(b"long", |table| table.put(b"long", &long())).unwrap();
+}
+
+fn long() -> Vec<u8> {
+    (0..9_u32 << 20).map(|number| (number % 251) as u8).collect()
+}
+
+fn all_is_there(cluster: &mut KvCluster) {
+    for number in 0..60_u32 {
+        let key = format!("put-{number}").into_bytes();
+        assert_eq!(get(cluster, &key), Some(number.to_le_bytes().to_vec()), "{number}");
+    }
+    assert_eq!(get(cluster, b"gone"), None);
+    assert_eq!(get(cluster, b"new"), Some(b"2".to_vec()));
+    assert_eq!(get(cluster, b"count"), Some(b"42".to_vec()));
+    let left = cluster.with(b"hour", |table| table.time_to_live(b"hour")).unwrap();
+    assert!(matches!(left, Some(TimeToLive::Left(left)) if left > Duration::from_secs(3000)), "{left:?}");
+    assert_eq!(cluster.with(b"stays", |table| table.time_to_live(b"stays")).unwrap(), Some(TimeToLive::Forever));
+    assert!(get(cluster, b"long") == Some(long()));
+}
+
+/// Each kind of change is with the backups before its answer: one server after another goes, and others come.
+#[test]
+fn changes_outlive_each_server() {
+    support::with_hub("changes_outlive_each_server", || {
+        let coordinator = LocalCoordinator::default();
+        let mut servers = PORTS.map(|place| Some(start(place, 3, &coordinator)));
+        let mut cluster = open(GetWay::OneSided);
+        change_in_all_ways(&mut cluster);
+        all_is_there(&mut cluster);
+        for (number, place) in PORTS.into_iter().enumerate() {
+            all_have_backups(&mut cluster);
+            drop(servers[number].take());
+            all_is_there(&mut cluster);
+            servers[number] = Some(start(place, 3, &coordinator));
+        }
+        all_have_backups(&mut cluster);
+        for way in [GetWay::Rpc, GetWay::OneSided, GetWay::Choose] {
+            all_is_there(&mut open(way));
+        }
+        // Keys come once, though two servers have each.
+        let mut keys = Vec::new();
+        cluster.on_each(|table| table.scan(0, 1000, b"put-").map(|(some, _)| keys.extend(some))).unwrap();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 60);
+        let status = cluster.member_status().unwrap();
+        assert_eq!(status.len(), 3);
+        for (member, status) in status {
+            let status = status.unwrap();
+            assert_eq!((status.member, status.lags.iter().all(|lag| lag.is_copied)), (member.id, true));
+        }
+    });
+}
+
+/// Reads go by READs as long as the term lasts, and a backup's memory is not read.
+#[test]
+fn readers_mind_the_term() {
+    support::with_hub("readers_mind_the_term", || {
+        let coordinator = LocalCoordinator::default();
+        let _servers = PORTS[..2].iter().map(|place| start(*place, 2, &coordinator)).collect::<Vec<_>>();
+        let mut cluster = open(GetWay::OneSided);
+        all_have_backups(&mut cluster);
+        cluster.with(b"foo", |table| table.put(b"foo", b"1")).unwrap();
+        let reads = |cluster: &mut KvCluster| cluster.with(b"foo", |table| Ok(table.stats().reads)).unwrap();
+        let before = reads(&mut cluster);
+        testkit::wait_until("the client READs", || {
+            assert_eq!(get(&mut cluster, b"foo"), Some(b"1".to_vec()));
+            reads(&mut cluster) >= before + 50
+        });
+        // The other server has the key, too, and refuses it.
+        let config = cluster.config().unwrap();
+        let primary = config.primary(longarm_kv::HashSlot::of_key(b"foo")).unwrap().address.clone();
+        let other = PORTS[..2].iter().map(|(_, port)| address(*port)).find(|other| *other != primary).unwrap();
+        let mut backup = KvTable::open(&other, "t", support::options(GetWay::OneSided)).unwrap();
+        for _ in 0..3 {
+            let refused = backup.get(b"foo").unwrap_err();
+            assert!(matches!(&refused, KvError::Moved { address, .. } if *address == primary), "{refused}");
+        }
+        assert_eq!(backup.figures().unwrap().keys, 1, "it has the key");
+    });
+}
+
+#[test]
+fn what_backups_would_miss_is_refused() {
+    support::with_hub("what_backups_would_miss_is_refused", || {
+        let secret = || Some(TableSecret::new([7; 16]).unwrap());
+        for (options, words) in [
+            (TableOptions { writable: true, ..table() }, "clients write into it alone"),
+            (TableOptions { layout: longarm_kv::KvLayout::Tree, ..table() }, "trees have no backups"),
+            (TableOptions { secret: secret(), ..table() }, "the members of the cluster need one, too"),
+        ] {
+            let builder = KvServer::builder().table("t", options);
+            let builder = builder.member(member("a", 7501, 1), LocalCoordinator::default());
+            let refused = builder.bind("127.0.0.1:7501").unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+        }
+        let data = longarm_kv::DataOptions::new("/nowhere");
+        let builder = KvServer::builder().table("t", table()).data(data);
+        let refused = builder.member(member("a", 7501, 1), LocalCoordinator::default()).bind("127.0.0.1:7501");
+        assert!(refused.unwrap_err().to_string().contains("data on disk"));
+    });
+}
+
+/// A member without the secret of the cluster, or with other tables, gets no records, and gives none.
+#[test]
+fn members_prove_who_they_are() {
+    support::with_hub("members_prove_who_they_are", || {
+        let coordinator = LocalCoordinator::default();
+        let start = |place: (&str, u16), secret: u8| {
+            let secret = Some(TableSecret::new([secret; 16]).unwrap());
+            let options = MembershipOptions { secret, ..member(place.0, place.1, 1) };
+            KvServer::builder().table("t", table()).member(options, coordinator.clone()).bind(&address(place.1))
+        };
+        let first = start(PORTS[0], 1).unwrap();
+        let mut cluster = open(GetWay::Rpc);
+        cluster.with(b"foo", |table| table.put(b"foo", b"1")).unwrap();
+        let stranger = start(PORTS[1], 2).unwrap();
+        testkit::wait_until("it joins", || stranger.member_status().unwrap().epoch > 1);
+        // It never becomes a backup, and hinders nobody.
+        for number in 0..20_u8 {
+            cluster.with(b"foo", |table| table.put(b"foo", &[number])).unwrap();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let keys = |server: &KvServer| server.figures()[0].1.keys;
+        assert_eq!((keys(&first), keys(&stranger)), (1, 0));
+        drop(stranger);
+        let friend = start(PORTS[1], 1).unwrap();
+        all_have_backups(&mut cluster);
+        assert_eq!(keys(&friend), 1);
+    });
+}
