@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::agent::{MemberAgent, NextStep};
 use crate::config::{ClusterMember, ConfigError, ConfigWish, MemberId};
 use crate::coordinator::{Coordinator, MemberBeat};
-use crate::right::ServingRight;
+use crate::right::{ServingRight, WishRefused};
 use crate::term::{LONGEST_TERM, SHORTEST_TERM, boot_ns};
 
 /// The longest time for which the thread does not look for wishes.
@@ -31,6 +31,8 @@ pub struct MemberOptions {
     pub replicas: u8,
     /// Members that must be there before the cluster is formed.
     pub form_with: usize,
+    /// The server carries out moves of slots, so operators may order them. Otherwise orders are refused.
+    pub moves_slots: bool,
 }
 
 impl Default for MemberOptions {
@@ -42,6 +44,7 @@ impl Default for MemberOptions {
             term: Duration::from_secs(2),
             replicas: 0,
             form_with: 1,
+            moves_slots: false,
         }
     }
 }
@@ -104,7 +107,8 @@ impl MemberHandle {
         let member = ClusterMember { id, address: options.address };
         member.check()?;
         let beat = MemberBeat { member, term_ns: options.term.as_nanos() as u64, process: random()? };
-        let agent = MemberAgent::new(beat, options.replicas, options.form_with.max(1));
+        let mut agent = MemberAgent::new(beat, options.replicas, options.form_with.max(1));
+        agent.set_moves_slots(options.moves_slots);
         let (right, orders) = (agent.right().clone(), Arc::new(MemberOrders::default()));
         let thread = thread::Builder::new().name("cluster-member".into()).spawn({
             let orders = Arc::clone(&orders);
@@ -120,8 +124,11 @@ impl MemberHandle {
     }
 
     /// Wishes a change. A later configuration shows whether it has come true.
-    pub fn wish(&self, wish: ConfigWish) {
-        self.right.wish(wish);
+    ///
+    /// # Errors
+    /// [`WishRefused`] says why the member does not take it.
+    pub fn wish(&self, wish: ConfigWish) -> Result<(), WishRefused> {
+        self.right.wish(wish)
     }
 
     /// Ends the thread without leaving, as if the process died: others wait for the end of the term.

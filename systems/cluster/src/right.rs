@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::config::{ClusterConfig, ConfigWish, MemberId};
+use crate::config::{ClusterConfig, ConfigWish, MemberId, SlotShare};
 use crate::handover::{HandOverEnd, HandOvers};
 use crate::slot::HashSlot;
 use crate::term::boot_ns;
@@ -41,6 +41,17 @@ pub enum NotServing {
     NoTerm,
 }
 
+/// The reason why a member does not take a wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WishRefused {
+    /// The configuration never changes.
+    #[error("the servers of this cluster never change: it has no coordinator")]
+    Fixed,
+    /// It is an order to move slots, and the server does not carry out moves: [`MemberOptions::moves_slots`](crate::MemberOptions).
+    #[error("this server does not move slots")]
+    NoMoves,
+}
+
 /// The configuration that a member knows, and how long it may act on it. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ServingRight {
@@ -48,6 +59,8 @@ pub struct ServingRight {
     state: Arc<RwLock<RightState>>,
     /// Wishes for the member's thread; none if the configuration never changes.
     wishes: Option<Arc<Mutex<Vec<ConfigWish>>>>,
+    /// The server carries out moves.
+    moves_slots: bool,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +73,7 @@ struct RightState {
 impl ServingRight {
     /// No right yet.
     pub(crate) fn new(me: MemberId) -> ServingRight {
-        ServingRight { me: Arc::new(me), state: Arc::default(), wishes: Some(Arc::default()) }
+        ServingRight { me: Arc::new(me), state: Arc::default(), wishes: Some(Arc::default()), moves_slots: false }
     }
 
     /// The right of a member of a configuration that never changes: no coordinator, no term that ends.
@@ -84,6 +97,11 @@ impl ServingRight {
         right
     }
 
+    /// Takes orders to move slots if the server carries out moves.
+    pub(crate) fn set_moves_slots(&mut self, moves_slots: bool) {
+        self.moves_slots = moves_slots;
+    }
+
     /// The member.
     pub fn member(&self) -> &MemberId {
         &self.me
@@ -99,11 +117,18 @@ impl ServingRight {
         self.state.read().until_ns
     }
 
-    /// The newest configuration and the end of the term, of one moment. For readers of memory: until then they may read slots
-    /// that the configuration gives this member. `None` without a configuration.
+    /// The newest configuration and the end of the term, of one moment. `None` without a configuration.
     pub fn term(&self) -> Option<(Arc<ClusterConfig>, u64)> {
         let state = self.state.read();
         state.config.clone().map(|config| (config, state.until_ns))
+    }
+
+    /// The same for readers of memory: until then they may read the slots that the configuration gives this member, without asking. The
+    /// end is zero while one of these slots must not be read so, because another member will serve it soon.
+    pub fn reader_term(&self) -> Option<(Arc<ClusterConfig>, u64)> {
+        let (config, until_ns) = self.term()?;
+        let are_readable = config.shares_of(&self.me).all(SlotShare::may_be_read_alone);
+        Some((config, if are_readable { until_ns } else { 0 }))
     }
 
     /// Asks whether this member may serve a slot now.
@@ -157,9 +182,25 @@ impl ServingRight {
         self.state.write().hand_overs.keep(from, since)
     }
 
-    /// Wishes a change. A later configuration shows whether it has come true. Returns false if the configuration never changes.
-    pub fn wish(&self, wish: ConfigWish) -> bool {
-        self.wishes.as_ref().map(|wishes| wishes.lock().push(wish)).is_some()
+    /// Wishes a change. A later configuration shows whether it has come true.
+    ///
+    /// # Errors
+    /// [`WishRefused`] says why the member does not take it.
+    pub fn wish(&self, wish: ConfigWish) -> Result<(), WishRefused> {
+        if wish.is_order() {
+            self.check_orders()?;
+        }
+        self.wishes.as_ref().ok_or(WishRefused::Fixed)?.lock().push(wish);
+        Ok(())
+    }
+
+    /// Asks whether the member takes orders to move slots.
+    pub(crate) fn check_orders(&self) -> Result<(), WishRefused> {
+        match self.wishes {
+            None => Err(WishRefused::Fixed),
+            Some(_) if !self.moves_slots => Err(WishRefused::NoMoves),
+            Some(_) => Ok(()),
+        }
     }
 
     /// The wishes since the last time.
@@ -180,5 +221,56 @@ impl ServingRight {
             *config = Some(after);
         }
         state.until_ns = until_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ShareMove;
+
+    fn two() -> ClusterConfig {
+        ClusterConfig::fixed(&[("a", "h:1"), ("b", "h:2")]).unwrap()
+    }
+
+    /// Only members that have a slot on its way tell readers to ask.
+    #[test]
+    fn readers_get_no_term_while_a_slot_goes() {
+        let mut config = two();
+        let until_ns = |config: &ClusterConfig, name: &str| {
+            ServingRight::fixed(config.clone(), name).reader_term().map(|(_, until_ns)| until_ns)
+        };
+        assert_eq!(["a", "b"].map(|name| until_ns(&config, name)), [Some(u64::MAX); 2]);
+        config.shares[0].moving = Some(ShareMove::Copy { to: "b".into() });
+        assert_eq!(["a", "b"].map(|name| until_ns(&config, name)), [Some(u64::MAX); 2]);
+        config.shares[0].moving = Some(ShareMove::Close { to: "b".into() });
+        assert_eq!(["a", "b"].map(|name| until_ns(&config, name)), [Some(0), Some(u64::MAX)]);
+        config.shares[0].primary = Some("b".into());
+        config.shares[0].moving = Some(ShareMove::HandOver { former: "a".into(), since: 1 });
+        assert_eq!(["a", "b"].map(|name| until_ns(&config, name)), [Some(u64::MAX), Some(0)]);
+    }
+
+    /// A server that does not carry out moves takes the wishes of its own replication, but no orders.
+    #[test]
+    fn orders_need_a_server_that_moves_slots() {
+        let member = MemberId { name: "a".into(), incarnation: 1 };
+        let orders = [
+            ConfigWish::Rebalance,
+            ConfigWish::Drain { member: member.clone() },
+            ConfigWish::Undrain { member: member.clone() },
+            ConfigWish::Move(crate::SlotMove { from: 0, to: 9, target: "b".into() }),
+        ];
+        let mut right = ServingRight::new(member.clone());
+        let admit = ConfigWish::Admit { from: 0, member };
+        assert_eq!(right.wish(admit.clone()), Ok(()));
+        for order in orders {
+            right.set_moves_slots(false);
+            assert_eq!(right.wish(order.clone()), Err(WishRefused::NoMoves));
+            right.set_moves_slots(true);
+            assert_eq!(right.wish(order.clone()), Ok(()));
+            assert_eq!(ServingRight::fixed(two(), "a").wish(order), Err(WishRefused::Fixed));
+        }
+        assert_eq!(right.take_wishes().len(), 5);
+        assert_eq!(ServingRight::fixed(two(), "a").wish(admit), Err(WishRefused::Fixed));
     }
 }

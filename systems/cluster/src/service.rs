@@ -4,7 +4,7 @@ use longarm_rpc::{Method, Methods, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ClusterConfig, ConfigWish};
-use crate::right::ServingRight;
+use crate::right::{ServingRight, WishRefused};
 
 /// Tells the configuration. The request is the epoch that the client knows, 8 bytes, little-endian. The reply is the
 /// configuration's JSON text; it is empty if the epoch is not greater.
@@ -23,7 +23,7 @@ pub(crate) struct DrainOrder {
 }
 
 /// The service's methods, for `longarm_rpc::ServerBuilder::add_service`. An order is answered when it is understood; later configurations
-/// show what becomes of it.
+/// show what becomes of it. A server without [`MemberOptions::moves_slots`](crate::MemberOptions) refuses orders.
 pub fn cluster_methods(right: &ServingRight) -> Methods {
     let [tells, balances, drains] = [right.clone(), right.clone(), right.clone()];
     Methods::new("longarm.cluster.Cluster")
@@ -37,10 +37,12 @@ pub fn cluster_methods(right: &ServingRight) -> Methods {
             Ok(())
         })
         .direct(REBALANCE, move |_, _| {
+            may_order(&balances)?;
             configuration(&balances)?;
             order(&balances, ConfigWish::Rebalance)
         })
         .direct(DRAIN, move |request, _| {
+            may_order(&drains)?;
             let order_of = serde_json::from_slice::<DrainOrder>(request);
             let wanted = order_of.map_err(|_| Status::invalid_argument("this is no order to drain a member"))?;
             let wish = drain_wish(&*configuration(&drains)?, &wanted)?;
@@ -65,8 +67,13 @@ fn drain_wish(config: &ClusterConfig, wanted: &DrainOrder) -> Result<ConfigWish,
 }
 
 fn order(right: &ServingRight, wish: ConfigWish) -> Result<(), Status> {
-    if right.wish(wish) {
-        return Ok(());
-    }
-    Err(Status::failed_precondition("the servers of this cluster never change: it has no coordinator"))
+    right.wish(wish).map_err(refusal)
+}
+
+fn may_order(right: &ServingRight) -> Result<(), Status> {
+    right.check_orders().map_err(refusal)
+}
+
+fn refusal(refused: WishRefused) -> Status {
+    Status::failed_precondition(refused.to_string())
 }

@@ -6,7 +6,10 @@ mod support;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use longarm_cluster::{ClusterClient, Coordinator, EtcdCoordinator, ServingRight, cluster_methods};
+use longarm_cluster::{
+    ClusterClient, Coordinator, EtcdCoordinator, LocalCoordinator, MemberHandle, MemberOptions, ServingRight,
+    cluster_methods,
+};
 use longarm_rpc::{ClientOptions, Server};
 
 const URL: &str = "etcd://127.0.0.1:2379";
@@ -131,6 +134,36 @@ fn clients_follow_by_any_server() {
 
         let mut nobody = ClusterClient::new(["127.0.0.1:9"], options);
         assert!(nobody.refresh(Duration::from_secs(2)).is_err());
+    });
+}
+
+/// A server that cannot move slots says so to each order, and the configuration stays. One that can takes the order.
+#[test]
+fn orders_are_refused_by_servers_that_do_not_move_slots() {
+    with_namespace("orders_are_refused_by_servers_that_do_not_move_slots", |_| {
+        let shared = LocalCoordinator::default();
+        let start = |name: &str, moves_slots| {
+            let address = format!("{name}:7480");
+            let options = MemberOptions { name: name.into(), address, form_with: 2, moves_slots, ..Default::default() };
+            MemberHandle::start(options, shared.clone()).unwrap()
+        };
+        let (fixed, mobile) = (start("a", false), start("b", true));
+        support::all_served(&[&fixed, &mobile]);
+        let (of_fixed, of_mobile) = (tell(fixed.right()), tell(mobile.right()));
+        let client = |server: &Server| ClusterClient::new([server.local_addr().to_string()], ClientOptions::default());
+        let mut refused = client(&of_fixed);
+        for refusal in [
+            refused.rebalance(PATIENCE),
+            refused.drain("a", false, PATIENCE),
+            refused.drain("a", true, PATIENCE),
+            refused.drain("nobody", false, PATIENCE),
+        ] {
+            let error = refusal.unwrap_err().to_string();
+            assert!(error.contains("this server does not move slots"), "{error}");
+        }
+        assert_eq!(support::epoch(&fixed), 1);
+        client(&of_mobile).drain("a", false, PATIENCE).unwrap();
+        testkit::wait_until("a is drained", || fixed.right().config().is_some_and(|config| config.draining == ["a"]));
     });
 }
 

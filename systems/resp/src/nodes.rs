@@ -97,7 +97,8 @@ impl DoorNodes {
     }
 
     pub(crate) fn config(&self) -> Arc<ClusterConfig> {
-        let none = || ClusterConfig { epoch: 0, replicas: 0, members: Vec::new(), draining: Vec::new(), shares: Vec::new() };
+        let none =
+            || ClusterConfig { epoch: 0, replicas: 0, members: Vec::new(), draining: Vec::new(), shares: Vec::new() };
         self.right.config().unwrap_or_else(|| Arc::new(none()))
     }
 

@@ -89,6 +89,11 @@ impl MemberAgent {
         self.closed.forget();
     }
 
+    /// Takes orders to move slots if the server carries out moves. To be called before others have the right.
+    pub(crate) fn set_moves_slots(&mut self, moves_slots: bool) {
+        self.right.set_moves_slots(moves_slots);
+    }
+
     /// The right that this member keeps up to date.
     pub(crate) fn right(&self) -> &ServingRight {
         &self.right

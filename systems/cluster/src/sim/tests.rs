@@ -14,18 +14,21 @@ fn all_rules_hold() {
 
 #[test]
 fn planted_bugs_are_found() {
-    for plant in [
-        SimPlant::WildClocks,
-        SimPlant::TermFromAnswer,
-        SimPlant::HalfTerms,
-        SimPlant::BlindReplace,
-        SimPlant::OldPictures,
-        SimPlant::EarlyHandOver,
-        SimPlant::ImpatientTarget,
-        SimPlant::ServesOn,
+    // Each with a seed that finds it today: the search begins there.
+    for (plant, first) in [
+        (SimPlant::WildClocks, 13),
+        (SimPlant::TermFromAnswer, 172),
+        (SimPlant::HalfTerms, 0),
+        (SimPlant::BlindReplace, 41),
+        (SimPlant::OldPictures, 27),
+        (SimPlant::EarlyHandOver, 0),
+        (SimPlant::ImpatientTarget, 0),
+        (SimPlant::ServesOn, 0),
     ] {
-        let found = (0..3000).find_map(|seed| run_cluster_seed(seed, Some(plant)).err());
-        let failure = found.unwrap_or_else(|| panic!("{plant:?}: not found"));
+        let found = (first..first + 3000)
+            .find_map(|seed| run_cluster_seed(seed, Some(plant)).err().map(|failure| (seed, failure)));
+        let (seed, failure) = found.unwrap_or_else(|| panic!("{plant:?}: not found"));
+        println!("{plant:?}: seed {seed}");
         let by_rule =
             ["at the same time", "during its term", "read"].iter().any(|words| failure.reason.contains(words));
         assert!(by_rule || plant == SimPlant::OldPictures, "{plant:?}: {failure}");

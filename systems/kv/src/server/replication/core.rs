@@ -163,13 +163,14 @@ impl Replication {
         over.into_iter().for_each(|one| one.waker.wake());
     }
 
-    /// The term that readers of memory mind: epoch, end and the number up to which they may take values.
+    /// The term that readers of memory mind: epoch, end and the number up to which they may take values. The end is zero when they have
+    /// to ask instead.
     pub(super) fn standing(&self) -> (u64, u64, u64) {
         self.follow();
         let sender = self.sender.lock();
         let (epoch, safe) = (sender.roles().epoch(), sender.shown());
         drop(sender);
-        let Some((_, until_ns)) = self.right.term().filter(|(config, _)| config.epoch == epoch) else {
+        let Some((_, until_ns)) = self.right.reader_term().filter(|(config, _)| config.epoch == epoch) else {
             return (epoch, 0, 0);
         };
         // Noted before the look at the mark, which `stop` sets before it looks at the note.

@@ -52,7 +52,11 @@ fn run(replication: &Arc<Replication>, member: &MemberHandle) {
         sender.tick(boot_ns());
         let (wishes, members): (_, Vec<MemberId>) = (sender.take_wishes(), sender.members().cloned().collect());
         drop(sender);
-        wishes.into_iter().for_each(|wish| member.wish(wish));
+        for wish in wishes {
+            if let Err(refused) = member.wish(wish) {
+                log::error!("a wish of the replication: {refused}");
+            }
+        }
         threads.retain(|_, thread| !thread.is_finished());
         for id in members {
             if threads.contains_key(&id) {
