@@ -114,7 +114,8 @@ impl HandOvers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ClusterMember, ConfigWish, SlotMove};
+    use crate::config::wish::ConfigWish;
+    use crate::config::{ClusterMember, SlotMove};
 
     fn id(name: &str) -> MemberId {
         MemberId { name: name.into(), incarnation: 1 }

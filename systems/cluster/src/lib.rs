@@ -32,7 +32,8 @@ mod slot;
 mod term;
 
 pub use client::{ClusterClient, ClusterClientError};
-pub use config::{ClusterConfig, ClusterMember, ConfigError, ConfigWish, MemberId, ShareMove, SlotMove, SlotShare};
+pub use config::wish::ConfigWish;
+pub use config::{ClusterConfig, ClusterMember, ConfigError, MemberId, ShareMove, SlotMove, SlotShare};
 pub use coordinator::{
     ClusterPicture, Coordinator, CoordinatorError, CoordinatorReply, CoordinatorRequest, MemberBeat, Revision,
 };

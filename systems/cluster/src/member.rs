@@ -6,7 +6,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::agent::{MemberAgent, NextStep};
-use crate::config::{ClusterMember, ConfigError, ConfigWish, MemberId};
+use crate::config::wish::ConfigWish;
+use crate::config::{ClusterMember, ConfigError, MemberId};
 use crate::coordinator::{Coordinator, MemberBeat};
 use crate::right::{ServingRight, WishRefused};
 use crate::term::{LONGEST_TERM, SHORTEST_TERM, boot_ns};

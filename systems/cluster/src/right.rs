@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::config::{ClusterConfig, ConfigWish, MemberId, SlotShare};
+use crate::config::wish::ConfigWish;
+use crate::config::{ClusterConfig, MemberId, SlotShare};
 use crate::handover::{HandOverEnd, HandOvers};
 use crate::slot::HashSlot;
 use crate::term::boot_ns;

@@ -3,7 +3,8 @@
 use longarm_rpc::{Method, Methods, Status};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ClusterConfig, ConfigWish};
+use crate::config::ClusterConfig;
+use crate::config::wish::ConfigWish;
 use crate::right::{ServingRight, WishRefused};
 
 /// Tells the configuration. The request is the epoch that the client knows, 8 bytes, little-endian. The reply is the

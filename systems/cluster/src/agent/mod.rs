@@ -5,7 +5,8 @@ mod watchman;
 
 use std::sync::Arc;
 
-use crate::config::{ClusterConfig, ClusterMember, ConfigWish};
+use crate::config::wish::ConfigWish;
+use crate::config::{ClusterConfig, ClusterMember};
 use crate::coordinator::{ClusterPicture, CoordinatorReply, CoordinatorRequest, MemberBeat, Revision};
 use crate::handover::HandOverEnd;
 use crate::right::ServingRight;

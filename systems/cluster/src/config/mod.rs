@@ -4,7 +4,7 @@ mod change;
 mod check;
 mod moves;
 mod plan;
-mod wish;
+pub(crate) mod wish;
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 pub use check::ConfigError;
 pub use moves::{ShareMove, SlotMove};
-pub use wish::ConfigWish;
 
 use crate::slot::HashSlot;
 

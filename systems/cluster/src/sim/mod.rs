@@ -7,11 +7,11 @@
 //!
 //! - At most one member may serve a slot at any moment, by its own clock. A member that pauses counts.
 //! - The epoch of the coordinator's configuration grows by one each time; no member and no client sees it go back.
-//! - A client that reads a member's memory alone, by what it was told and by its own clock, never does so while another member
-//!   may serve the slot.
+//! - No client reads a member's memory alone while another member may serve the slot. It reads by its own clock and the term that
+//!   it was told.
 //! - A share gets a new primary only from its backups, or the last life that served it. (Without replicas: any member.)
 //! - A member that is deposed has no right at that moment.
-//! - When all faults are over, members that live belong to the cluster, each share with a primary is served, no share moves
+//! - When all faults are over, members that live belong to the cluster, and each share with a primary is served. No share moves
 //!   any more, and members that are drained serve nothing.
 
 mod clock;

@@ -1,6 +1,7 @@
 //! Moves of shares: operators' orders, data that have come, hand-overs between members.
 
-use crate::config::{ClusterConfig, ConfigWish, ShareMove, SlotMove};
+use crate::config::wish::ConfigWish;
+use crate::config::{ClusterConfig, ShareMove, SlotMove};
 use crate::handover::HandOverEnd;
 use crate::sim::events::{SimEvent, SimPlant};
 use crate::sim::member::TERM_NS;

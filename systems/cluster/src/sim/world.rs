@@ -3,7 +3,8 @@
 use fastrand::Rng;
 
 use crate::agent::NextStep;
-use crate::config::{ClusterConfig, ConfigWish, MemberId};
+use crate::config::wish::ConfigWish;
+use crate::config::{ClusterConfig, MemberId};
 use crate::coordinator::{ClusterPicture, CoordinatorReply, CoordinatorRequest};
 use crate::local::CoordinatorState;
 use crate::sim::events::{SimAgenda, SimEvent, SimPlant};

@@ -1,7 +1,8 @@
 //! Seeded checks: members with tables, a coordinator's configurations, and a network that delays, loses and repeats.
 //!
 //! A seed decides how many members and replicas there are, and which client asks which member. It decides when members crash, return
-//! empty, or are cut off from the coordinator, how long each message takes, when a wish comes true, and when an operator moves slots or drains a member. Terms and
+//! empty, or are cut off from the coordinator, and how long each message takes. It decides when a wish comes true, and when an operator
+//! moves slots or drains a member. Terms and
 //! configurations are those of `longarm-cluster`: a member serves until its term ends, and is deposed behind that.
 //!
 //! The rules:

@@ -1,7 +1,7 @@
 //! Members come and go; each configuration obeys the rules and has the next epoch.
 
 use super::*;
-use crate::config::ConfigWish;
+use crate::config::wish::ConfigWish;
 
 fn member(name: &str, incarnation: u64) -> ClusterMember {
     ClusterMember { id: MemberId { name: name.into(), incarnation }, address: format!("{name}:7480") }

@@ -1,7 +1,8 @@
 //! Properties of plans, over random configurations.
 
 use super::*;
-use crate::config::{ClusterMember, ConfigWish, ShareMove};
+use crate::config::wish::ConfigWish;
+use crate::config::{ClusterMember, ShareMove};
 use crate::slot::SLOTS;
 
 fn id(name: &str) -> MemberId {
@@ -91,7 +92,7 @@ fn plans_are_even_and_move_as_few_slots_as_possible() {
     let mut random = fastrand::Rng::with_seed(3);
     let mut planned = 0;
     for _ in 0..600 {
-        // What is under way ends first: then every slot that somebody serves may move.
+        // Moves that are under way end first: then every slot that somebody serves may move.
         let config = finish(random_config(&mut random));
         let moves = config.balance();
         planned += moves.len();
