@@ -6,6 +6,9 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
+#[cfg(any(test, feature = "sim"))]
+use crate::sim::actor;
+
 /// Clocks of two machines drift apart by at most one part in so many. (Quartz oscillators are within 100 ppm.)
 const DRIFT_DIVISOR: u64 = 2000;
 /// A calibration that is older is good for nothing.
@@ -14,7 +17,7 @@ const LONGEST_NS: u64 = 600 * 1_000_000_000;
 /// Nanoseconds since this machine booted, the time included in which it slept.
 pub(crate) fn now_ns() -> u64 {
     #[cfg(any(test, feature = "sim"))]
-    if let Some(now_ns) = crate::sim::actor::clock_ns() {
+    if let Some(now_ns) = actor::clock_ns() {
         return now_ns;
     }
     let now = clock_gettime(ClockId::Boottime);

@@ -6,7 +6,7 @@ use longarm_rpc::{Code, Status};
 use remote::ReadError;
 
 use crate::envelope::KvVersion;
-use crate::server::MOVED;
+use crate::protocol::MOVED;
 
 /// The reason why an operation has no result.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,9 @@ pub(crate) const PROTOCOL: u16 = 3;
 /// The name of the service.
 pub(crate) const SERVICE: &str = "longarm.kv.Store";
 
+/// The first word of a refusal of a key that another server has, as in Redis Cluster.
+pub(crate) const MOVED: &str = "MOVED ";
+
 /// Bytes of a value in one message. Longer values travel in pieces.
 pub(crate) const PIECE_BYTES: usize = 4 << 20;
 

@@ -106,7 +106,7 @@ fn all_have_backups(cluster: &mut KvCluster) {
     });
 }
 
-/// What the clients of a test share.
+/// State that the clients of a test share.
 #[derive(Default)]
 struct ClientLoad {
     values: AtomicU64,

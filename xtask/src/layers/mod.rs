@@ -87,7 +87,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("longarm-cluster", &["longarm-rpc"]),
     ("longarm-replica", &["longarm-cluster"]),
-    ("longarm-resp", &["longarm-kv"]),
+    ("longarm-resp", &["longarm-kv", "longarm"]),
     ("longarm-rpc-build", &[]),
     ("longarm-rpc-examples", &["longarm-rpc", "longarm-rpc-build"]),
     ("longarm-sim", &["longarm-wire", "longarm-cm", "longarm-transport", "longarm-faults", "longarm-memory"]),

@@ -1,6 +1,6 @@
 //! The meaning of a lookup's outcome: an object may have expired, and may not be on disk yet.
 
-use crate::client::reader::LookedUp;
+use crate::client::remote_reader::LookedUp;
 use crate::clock::{ClockReading, ExpiryVerdict, now_ns};
 use crate::envelope::{Envelope, KvVersion};
 

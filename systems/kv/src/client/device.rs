@@ -7,7 +7,7 @@ use longarm::error::{PostError, WorkError};
 use longarm::{Buffer, Connection, Failure, InFlight, Reason, RemoteKey, Status};
 use remote::{ReadError, ReaderStats};
 
-use crate::client::reader::{EachFound, LookedUp, RemoteReader};
+use crate::client::remote_reader::{EachFound, LookedUp, RemoteReader};
 use crate::device_get::{DeviceCall, DeviceReply, LONGEST_KEY, REPLY_BYTES};
 
 /// Calls under way at a time at most: half of the depth of a queue pair.

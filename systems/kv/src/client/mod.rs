@@ -6,8 +6,8 @@
 //!  answer     the meaning of a lookup's outcome
 //!  put_alone  PUTs by lock, WRITE, unlock       alone_steps   their parts without a connection
 //!  choose     requests whose way the client chooses      choice  from its own measurements
-//!  reader     the connection for READs      report   GETs that the server did not see
-//!  link       the way to the server: sessions and connections of a device, or of a simulation
+//!  reader     the connection for READs      remote_reader  readers of any layout      report   GETs that the server did not see
+//!  link       the way to the server: sessions and connections; network  those of a device (a simulation has its own)
 //!  session    the RPC session, and the right to the table: made again when they are lost
 //!  placed     one table on several servers      members  their state
 //!  term       the term of a member with backups, which readers of its memory mind
@@ -23,6 +23,7 @@ mod get;
 mod link;
 mod long;
 mod members;
+mod network;
 mod opening;
 mod options;
 mod placed;
@@ -31,6 +32,7 @@ mod range;
 mod range_steps;
 mod read_once;
 mod reader;
+mod remote_reader;
 mod report;
 mod session;
 mod table;
@@ -48,7 +50,8 @@ pub use options::{GetWay, KvOptions, PutWay};
 pub use placed::KvCluster;
 pub use range_steps::KvItem;
 pub(crate) use range_steps::{HeldItem, RangeAnswer, RangeProgress, RangeScan, must_have_order};
-pub(crate) use reader::{LOCKED, LookedUp, pass_of};
+pub(crate) use reader::{LOCKED, pass_of};
+pub(crate) use remote_reader::LookedUp;
 pub(crate) use report::ReadReport;
 pub(crate) use session::Repeat;
 pub use table::{KvStats, KvTable, TimeToLive};
@@ -56,6 +59,6 @@ pub(crate) use table::{LATER, is_long, scanned_keys};
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use {
     link::{DataLink, EachEnded, KvNetwork, Requester},
-    reader::{EachFound, MakeValue, RemoteReader},
+    remote_reader::{EachFound, MakeValue, RemoteReader},
     session::TableSession,
 };

@@ -85,7 +85,7 @@ impl KvCluster {
     }
 
     /// Does something with the table of a key. If the server says that another one has the key, or does not answer a question, this
-    /// asks for the configuration and does it again there, until [`KvOptions::timeout`] is over. A change is done again only if it
+    /// asks for the configuration. Then it does the same again there, until [`KvOptions::timeout`] is over. A change is done again only if it
     /// certainly was not executed.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use longarm_rpc::{ClientOptions, Code, Executed, Method, NotStarted, Status};
 use serde::de::DeserializeOwned;
 
-use crate::client::link::{DeviceNetwork, KvNetwork, Requester};
+use crate::client::link::{KvNetwork, Requester};
 use crate::client::opening::TableOpening;
 use crate::client::options::KvOptions;
 use crate::client::term::MemberTerm;
@@ -57,10 +57,6 @@ pub(crate) struct TableSession {
 }
 
 impl TableSession {
-    pub(crate) fn new(address: &str, table: &str, options: KvOptions) -> TableSession {
-        TableSession::over(Arc::new(DeviceNetwork), address, table, options)
-    }
-
     pub(crate) fn over(network: Arc<dyn KvNetwork>, address: &str, table: &str, options: KvOptions) -> TableSession {
         TableSession {
             address: address.into(),

@@ -1,11 +1,13 @@
 //! A table, as a program uses it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::alone_steps::check_put_way;
 use crate::client::choice::WayChoices;
+use crate::client::network::DeviceNetwork;
 use crate::client::options::{GetWay, KvOptions, PutWay};
-use crate::client::reader::RemoteReader;
+use crate::client::remote_reader::RemoteReader;
 use crate::client::report::ReadReport;
 use crate::client::session::{Repeat, TableSession};
 use crate::envelope::KvVersion;
@@ -79,12 +81,12 @@ impl KvTable {
     /// # Errors
     /// See [`KvError`].
     pub fn open(address: &str, table: &str, options: KvOptions) -> Result<KvTable, KvError> {
-        KvTable::open_session(TableSession::new(address, table, options))
+        KvTable::open_session(TableSession::over(Arc::new(DeviceNetwork), address, table, options))
     }
 
     /// The same. If another server may have the answer, a failure is told at once.
     pub(super) fn open_impatient(address: &str, table: &str, options: KvOptions) -> Result<KvTable, KvError> {
-        let mut session = TableSession::new(address, table, options);
+        let mut session = TableSession::over(Arc::new(DeviceNetwork), address, table, options);
         session.is_impatient = true;
         KvTable::open_session(session)
     }

@@ -6,7 +6,7 @@
 //!  local      tables for callers in this process
 //!  data       connections for READs, each with a window of its own
 //!  grants     rights of clients to tables      separate   memory that another process exposes
-//!  placement  the slots that this server of a cluster serves
+//!  placement, slots  the slots that this server of a cluster serves
 //!  replication  members with backups
 //!  served     a table with its memory and its secret
 //!  table      the writer of a table: no thread, no connection, no clock
@@ -35,6 +35,7 @@ mod running;
 mod separate;
 mod served;
 mod service;
+mod slots;
 mod table;
 #[cfg(test)]
 mod table_tests;
@@ -56,7 +57,6 @@ pub use table::{KeyHead, WhenFull};
 pub(crate) use data::private_data;
 pub(crate) use directory::tag_of;
 pub(crate) use locking::is_locked;
-pub(crate) use placement::MOVED;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use placement::Placement;
 pub(crate) use replication::{STANDING, STATUS, StandingReply};

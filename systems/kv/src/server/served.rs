@@ -58,7 +58,7 @@ impl Default for TableOptions {
 }
 
 /// A table's memory, as the device exposes it.
-pub(crate) struct ExposedMemory {
+pub(crate) struct ServedMemory {
     /// The calls that the device carries out, if it can: they end before the memory.
     calls: Option<ServedCalls>,
     /// Each table has a domain of its own: whatever key a client guesses, it opens no other table.
@@ -66,7 +66,7 @@ pub(crate) struct ExposedMemory {
     pub(crate) memory: Arc<TableMemory>,
 }
 
-impl ExposedMemory {
+impl ServedMemory {
     /// The rights of a client's window.
     pub(crate) fn client_access(&self, writes: bool) -> Access {
         let writing = if writes { Access::REMOTE_WRITE | Access::REMOTE_ATOMIC } else { Access::empty() };
@@ -80,7 +80,7 @@ pub(crate) struct ServedTable {
     pub(crate) name: String,
     pub(crate) options: TableOptions,
     /// Its memory on the device; `None` in a simulation.
-    pub(crate) exposed: Option<ExposedMemory>,
+    pub(crate) exposed: Option<ServedMemory>,
     pub(crate) counts: Arc<TableCounts>,
     pub(crate) tag_seed: u64,
     pub(crate) writer: Mutex<TableWriter>,
@@ -122,7 +122,7 @@ impl ServedTable {
             .map_err(|error| refused(error.to_string()))?;
         let calls = has_calls.then(|| device::serve(&memory, options.layout)).transpose();
         let calls = calls.map_err(|error| refused(error.to_string()))?;
-        let exposed = ExposedMemory { calls, domain, memory };
+        let exposed = ServedMemory { calls, domain, memory };
         ServedTable::over(name, options, owner, Some(exposed), word(8))
     }
 
@@ -131,7 +131,7 @@ impl ServedTable {
         name: String,
         options: TableOptions,
         owner: Box<dyn OwnedTable>,
-        exposed: Option<ExposedMemory>,
+        exposed: Option<ServedMemory>,
         random: u64,
     ) -> Result<ServedTable, KvServerError> {
         let mut writer = TableWriter::new(owner, options.max_bytes, options.when_full, random);

@@ -14,9 +14,10 @@ use crate::protocol::*;
 use crate::server::durable::{DataDirectory, deferred, wait_for_disk};
 use crate::server::grants::{Grants, TableGrant};
 use crate::server::ordered::range_of;
-use crate::server::placement::{Placement, refusal};
+use crate::server::placement::Placement;
 use crate::server::replication::{self, Replication};
 use crate::server::served::ServedTable;
+use crate::server::slots::refusal;
 use crate::server::table::WhenFull;
 use crate::server::uploads::Uploads;
 

@@ -1,7 +1,7 @@
 //! Whether the history of a key is linearizable, expiry included.
 //!
 //! The search is that of [`history`](crate::sim): Wing and Gong, with Lowe's memory of points that led nowhere. Here operations take
-//! effect at times that do not go back, because a key with an expiry is there before it and absent from then on. The world knows
+//! effect at times that do not go back: a key with an expiry is there before it and absent from then on. The world knows
 //! the time at which a key expires as an interval: the server took its clock some time between begin and end of the operation.
 
 use std::collections::HashSet;

@@ -27,7 +27,7 @@ struct SimClient<'w> {
     seen: Vec<Option<(u64, KvVersion)>>,
 }
 
-/// What an operation has told.
+/// The outcome that an operation has told.
 enum Told {
     Deed(KeyDeed),
     /// It was certainly not executed, or told nothing.

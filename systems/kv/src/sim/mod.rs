@@ -18,7 +18,7 @@
 //! - When the clients have ended, each key can be read and changed: nobody has left a lock.
 //!
 //! Left out: full memory (no plan reaches it yet), the log on disk, ranges, calls to the device, clusters, and clients in tasks. Sessions of `longarm-rpc` have a
-//! simulator of their own; here a session sends a request until it is answered, and the server carries it out once.
+//! simulator of their own. Here a session sends a request until it is answered, and the server carries it out once.
 
 pub(crate) mod actor;
 mod caller;

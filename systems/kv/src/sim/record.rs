@@ -1,4 +1,4 @@
-//! What each client did with each key, and when: the histories that are checked.
+//! The operations of each client with each key, and their times: the histories that are checked.
 
 use crate::server::TableFigures;
 use crate::sim::check::{Fault, Keyed, is_explained};
@@ -52,7 +52,7 @@ pub(crate) struct Ledger {
     pub(crate) counts: DeedCounts,
 }
 
-/// How often things happened.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeedCounts {
     /// Operations with an outcome.

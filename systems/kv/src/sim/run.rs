@@ -17,9 +17,9 @@ use crate::sim::{actor, client, server};
 /// A run in which all rules held.
 #[derive(Clone, Debug, Default)]
 pub struct SeedReport {
-    /// What clients did.
+    /// The clients' operations.
     pub counts: DeedCounts,
-    /// What the last server did.
+    /// The last server's figures.
     pub figures: TableFigures,
     /// Everything that happened, if it was wanted.
     pub lines: Vec<String>,

@@ -18,7 +18,7 @@ pub enum RdbError {
     Damaged {
         /// Bytes before those.
         offset: u64,
-        /// What is wrong with them.
+        /// The damage.
         why: String,
     },
     /// The checksum at its end is not that of its bytes.

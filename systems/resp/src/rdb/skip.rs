@@ -75,7 +75,7 @@ impl<R: Read> RdbInput<R> {
         }
     }
 
-    /// What a module has written, up to its end.
+    /// The bytes that a module has written, up to their end.
     pub(super) fn skip_module_parts(&mut self) -> Result<(), RdbError> {
         loop {
             match self.length()? {

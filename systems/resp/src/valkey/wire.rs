@@ -29,7 +29,7 @@ const KEEPALIVE: Duration = Duration::from_secs(3);
 /// Completions of one look.
 const AT_ONCE: usize = 64;
 
-/// What a connection needs before it stands.
+/// The objects that a connection needs before it stands.
 pub(super) struct ValkeyParts {
     domain: ProtectionDomain,
     queue: CompletionQueue,

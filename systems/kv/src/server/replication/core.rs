@@ -10,10 +10,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use replica::{ChangeState, ReplicaReceiver, ReplicaRecord, ReplicaSender, SenderOptions};
 
 use crate::proof::TableSecret;
-use crate::server::placement::refusal;
 use crate::server::replication::options::MembershipOptions;
 use crate::server::replication::passes::Passes;
 use crate::server::served::ServedTable;
+use crate::server::slots::refusal;
 
 /// An answer that waits until the change with this number is with all backups.
 struct WaitingAnswer {
@@ -178,7 +178,7 @@ impl Replication {
         if self.is_stopping.load(Ordering::SeqCst) { (epoch, 0, 0) } else { (epoch, until_ns, safe) }
     }
 
-    /// What an answer tells readers of memory: epoch, and the number up to which they may take values.
+    /// An answer tells readers of memory this: the epoch, and the number up to which they may take values.
     pub(crate) fn safe(&self) -> (u64, u64) {
         let sender = self.sender.lock();
         (sender.roles().epoch(), sender.shown())

@@ -8,8 +8,8 @@ use std::thread::Thread;
 use cluster::HashSlot;
 use longarm_rpc::{Executed, Method, Methods, Response, RunOn, Status};
 
-use crate::server::placement::key_of;
 use crate::server::replication::core::Replication;
+use crate::server::slots::key_of;
 
 /// Adds a method whose answer leaves when everything that it can have seen is with all backups.
 pub(crate) fn deferred(
@@ -52,7 +52,7 @@ pub(crate) fn guarded<T>(
 
 /// Waits in this thread until everything up to this number is with all backups.
 pub(crate) fn settled(replication: &Replication, number: u64) -> Result<(), Status> {
-    let waker = Waker::from(Arc::new(ThreadWaker(std::thread::current())));
+    let waker = Waker::from(Arc::new(ReplyThreadWaker(std::thread::current())));
     loop {
         match replication.poll_settled(number, &mut Context::from_waker(&waker)) {
             Poll::Ready(done) => return done,
@@ -61,9 +61,9 @@ pub(crate) fn settled(replication: &Replication, number: u64) -> Result<(), Stat
     }
 }
 
-struct ThreadWaker(Thread);
+struct ReplyThreadWaker(Thread);
 
-impl Wake for ThreadWaker {
+impl Wake for ReplyThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }

@@ -1,0 +1,34 @@
+//! The key that a request is about, and the refusal of a key that another server has.
+
+use cluster::NotServing;
+use longarm_rpc::{Executed, Method, Status};
+
+use crate::protocol::*;
+
+/// The answer to a request for a key that this member does not serve. It was not executed.
+pub(crate) fn refusal(error: &NotServing) -> Status {
+    let status = match error {
+        NotServing::Moved { slot, address, epoch } => {
+            Status::failed_precondition(format!("{MOVED}{slot} {address} {epoch}"))
+        }
+        other => Status::unavailable(other.to_string()),
+    };
+    status.with_executed(Executed::No)
+}
+
+/// The key that a request is about. Pieces and the end of a long value have none: their beginning has it.
+pub(crate) fn key_of(method: Method, request: &[u8]) -> Result<Option<&[u8]>, Status> {
+    Ok(match method {
+        GET => Some(decode::<GetRequest>(request)?.1),
+        DELETE => Some(decode::<DeleteRequest>(request)?.1),
+        ADD => Some(decode::<AddRequest>(request)?.1),
+        EXPIRE => Some(decode::<ExpireRequest>(request)?.1),
+        BEGIN => Some(decode::<BeginRequest>(request)?.1),
+        PUT => {
+            let (head, rest) = decode::<PutRequest>(request)?;
+            // The handler refuses a key that is longer than the message.
+            rest.get(..head.key_bytes as usize)
+        }
+        _ => None,
+    })
+}
