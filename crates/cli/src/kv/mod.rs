@@ -32,7 +32,7 @@ pub(crate) struct KvArgs {
 
 #[derive(Subcommand, Debug)]
 enum KvCommand {
-    Serve(serve::KvServeArgs),
+    Serve(Box<serve::KvServeArgs>),
     Cli(shell::KvCliArgs),
     Top(top::KvTopArgs),
     Status(status::KvStatusArgs),
