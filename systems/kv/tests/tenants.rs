@@ -123,7 +123,7 @@ impl RawClient {
 
     fn open(table: &str) -> RawClient {
         let mut rpc = Client::connect(ADDRESS, &ClientOptions::default()).unwrap();
-        let challenge = (2_u16, table);
+        let challenge = (3_u16, table);
         let (nonce, _): ([u8; 32], bool) =
             RawClient::call(&mut rpc, Method::new("/longarm.kv.Store/Challenge"), &challenge);
         let request = (table, nonce, [0_u8; 32], [0_u8; 32]);
