@@ -14,7 +14,8 @@ use crate::sizes;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Clusters with backups")]
 pub(super) struct MembershipArgs {
-    /// Be a member of the cluster that this etcd coordinates: http://HOST:PORT[,HOST:PORT…][/PREFIX]
+    /// Be a member of the cluster that this etcd coordinates, `http://HOST:PORT,HOST:PORT/PREFIX`: one address is enough, and the
+    /// prefix may be absent
     #[arg(long, value_name = "URL", requires = "name", conflicts_with_all = ["cluster", "data", "separate_memory", "resp"])]
     etcd: Option<String>,
     /// Backups of each key, if this member forms the cluster
