@@ -51,7 +51,14 @@ fn clients_find_a_server_that_was_killed_and_started_again() {
                 // A new life has no keys. The first GET makes the connections anew. The memory of a process that was killed can be
                 // read until the device's thread has noticed.
                 let key = [number as u8];
-                testkit::wait_until("the memory of the life before is gone", || get(table, &key).is_none());
+                testkit::wait_until("the memory of the life before is gone", || match get(table, &key) {
+                    None => true,
+                    Some(old) => {
+                        assert!(GetWay::ALL[number] != GetWay::Rpc, "the server itself has no such key in life {life}");
+                        assert_eq!(Some(old), life.checked_sub(1).map(|before| vec![before; 10]));
+                        false
+                    }
+                });
                 let version = table.insert(&key, &[life; 10]).unwrap();
                 assert!(!versions.contains(&version), "a version came again");
                 versions.push(version);
