@@ -4,6 +4,7 @@
 mod compare;
 mod examples;
 mod fuzz;
+mod guard;
 mod interop;
 mod kv;
 mod kv_wheel;
@@ -46,12 +47,17 @@ cargo xtask COMMAND
   compare --rpc   the targets of longarm-rpc, beside sockets, tonic and tarpc; writes docs/rpc-results.md
   compare --kv    the targets of longarm-kv, beside READ, Redis, Valkey and memcached; writes docs/kv-results.md
   count [ROW...]  instructions and cache misses of each message, counted by callgrind
+  guard BINARY    runs a test binary as cargo runs it in `cargo xtask test`: after 20 minutes it prints where all
+                  threads stand, and ends it
   fuzz [SECONDS]  every fuzz target for SECONDS each (default 30); needs cargo-fuzz
 ";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["guard", program, ref rest @ ..] = args[..] {
+        return guard::guard(program, rest).map_or_else(failed, ExitCode::from);
+    }
     let outcome = match args[..] {
         ["test"] => test::all(),
         ["test", "--quick"] => test::quick(),
@@ -76,11 +82,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("xtask: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    outcome.map_or_else(failed, |()| ExitCode::SUCCESS)
+}
+
+fn failed(problem: String) -> ExitCode {
+    eprintln!("xtask: {problem}");
+    ExitCode::FAILURE
 }

@@ -1,7 +1,7 @@
 //! All checks of CI, in the order in which they fail fastest.
 
 use crate::run::{run, run_with};
-use crate::{examples, interop, kv_wheel, layers, packages, prose};
+use crate::{examples, guard, interop, kv_wheel, layers, packages, prose};
 
 /// Runs all checks.
 pub(crate) fn all() -> Result<(), String> {
@@ -25,7 +25,9 @@ fn documentation() -> Result<(), String> {
 /// Runs the quick checks for every commit.
 pub(crate) fn quick() -> Result<(), String> {
     before_tests()?;
-    run_with("cargo", &["test", "--workspace", "--quiet"], &[("LONGARM_SIM_SEEDS", "30")])
+    let guarded = guard::cargo_config()?;
+    let tests = ["--config", &guarded, "test", "--workspace", "--quiet"];
+    run_with("cargo", &tests, &[("LONGARM_SIM_SEEDS", "30")])
 }
 
 /// Writes the tables in docs that tests fill.
@@ -47,5 +49,5 @@ fn before_tests() -> Result<(), String> {
 
 fn tests() -> Result<(), String> {
     run("cargo", &["build", "--workspace", "--quiet"])?;
-    run("cargo", &["test", "--workspace", "--no-fail-fast"])
+    run("cargo", &["--config", &guard::cargo_config()?, "test", "--workspace", "--no-fail-fast"])
 }

@@ -112,8 +112,8 @@ impl KvProcess {
     }
 
     /// Waits until it ends by itself, and tells whether all went well.
-    pub(crate) fn wait(mut self) -> bool {
-        self.0.wait().unwrap().success()
+    pub(crate) fn ends_well(&mut self) -> bool {
+        testkit::wait_for("the process ends", || self.0.try_wait().unwrap()).success()
     }
 
     fn signal(&self, signal: Signal) {
