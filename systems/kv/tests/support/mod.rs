@@ -111,6 +111,10 @@ impl KvProcess {
         self.0.wait().unwrap();
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
     /// Waits until it ends by itself, and tells whether all went well.
     pub(crate) fn ends_well(&mut self) -> bool {
         testkit::wait_for("the process ends", || self.0.try_wait().unwrap()).success()
