@@ -43,6 +43,6 @@ pub use handover::{HandOverEnd, HandOvers};
 pub use local::LocalCoordinator;
 pub use member::{MemberHandle, MemberOptions, MembershipError};
 pub use right::{NotServing, ServingRight, SlotGrant, WishRefused};
-pub use service::{CONFIGURATION, cluster_methods};
+pub use service::{CONFIGURATION, ClusterOrder, cluster_methods, configuration_methods};
 pub use slot::{HashSlot, SLOTS};
 pub use term::{DRIFT_DIVISOR, LONGEST_TERM, SHORTEST_TERM, boot_ns};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::wish::ConfigWish;
-use crate::config::{ClusterConfig, MemberId, SlotShare};
+use crate::config::{ClusterConfig, MemberId};
 use crate::handover::{HandOverEnd, HandOvers};
 use crate::slot::HashSlot;
 use crate::term::boot_ns;
@@ -124,14 +124,6 @@ impl ServingRight {
         state.config.clone().map(|config| (config, state.until_ns))
     }
 
-    /// The same for readers of memory: until then they may read the slots that the configuration gives this member, without asking. The
-    /// end is zero while one of these slots must not be read so, because another member will serve it soon.
-    pub fn reader_term(&self) -> Option<(Arc<ClusterConfig>, u64)> {
-        let (config, until_ns) = self.term()?;
-        let are_readable = config.shares_of(&self.me).all(SlotShare::may_be_read_alone);
-        Some((config, if are_readable { until_ns } else { 0 }))
-    }
-
     /// Asks whether this member may serve a slot now.
     ///
     /// A server asks after it has read the value and before it sends it. A pause between this and the client's receipt can outlast the
@@ -234,21 +226,20 @@ mod tests {
         ClusterConfig::fixed(&[("a", "h:1"), ("b", "h:2")]).unwrap()
     }
 
-    /// Only members that have a slot on its way tell readers to ask.
+    /// Readers ask for the share that goes, and for no other.
     #[test]
-    fn readers_get_no_term_while_a_slot_goes() {
+    fn a_share_that_goes_is_not_read_alone() {
         let mut config = two();
-        let until_ns = |config: &ClusterConfig, name: &str| {
-            ServingRight::fixed(config.clone(), name).reader_term().map(|(_, until_ns)| until_ns)
-        };
-        assert_eq!(["a", "b"].map(|name| until_ns(&config, name)), [Some(u64::MAX); 2]);
+        let may_be_read = |config: &ClusterConfig| [0, 1].map(|at: usize| config.shares[at].may_be_read_alone());
         config.shares[0].moving = Some(ShareMove::Copy { to: "b".into() });
-        assert_eq!(["a", "b"].map(|name| until_ns(&config, name)), [Some(u64::MAX); 2]);
+        assert_eq!(may_be_read(&config), [true, true]);
         config.shares[0].moving = Some(ShareMove::Close { to: "b".into() });
-        assert_eq!(["a", "b"].map(|name| until_ns(&config, name)), [Some(0), Some(u64::MAX)]);
+        assert_eq!(may_be_read(&config), [false, true]);
         config.shares[0].primary = Some("b".into());
         config.shares[0].moving = Some(ShareMove::HandOver { former: "a".into(), since: 1 });
-        assert_eq!(["a", "b"].map(|name| until_ns(&config, name)), [Some(u64::MAX), Some(0)]);
+        assert_eq!(may_be_read(&config), [false, true]);
+        config.shares[0].moving = None;
+        assert_eq!(may_be_read(&config), [true, true]);
     }
 
     /// A server that does not carry out moves takes the wishes of its own replication, but no orders.

@@ -23,56 +23,82 @@ pub(crate) struct DrainOrder {
     pub(crate) undo: bool,
 }
 
+/// The methods for clients alone: a server that takes orders in another way, say from those who prove who they are.
+pub fn configuration_methods(right: &ServingRight) -> Methods {
+    let tells = right.clone();
+    Methods::new("longarm.cluster.Cluster").direct(CONFIGURATION, move |request, reply| {
+        let known = request.try_into().map(u64::from_le_bytes);
+        let known = known.map_err(|_| Status::invalid_argument("an epoch has 8 bytes"))?;
+        let config = configuration(&tells)?;
+        if config.epoch > known {
+            reply.extend_from_slice(&config.to_json());
+        }
+        Ok(())
+    })
+}
+
 /// The service's methods, for `longarm_rpc::ServerBuilder::add_service`. An order is answered when it is understood; later configurations
 /// show what becomes of it. A server without [`MemberOptions::moves_slots`](crate::MemberOptions) refuses orders.
 pub fn cluster_methods(right: &ServingRight) -> Methods {
-    let [tells, balances, drains] = [right.clone(), right.clone(), right.clone()];
-    Methods::new("longarm.cluster.Cluster")
-        .direct(CONFIGURATION, move |request, reply| {
-            let known = request.try_into().map(u64::from_le_bytes);
-            let known = known.map_err(|_| Status::invalid_argument("an epoch has 8 bytes"))?;
-            let config = configuration(&tells)?;
-            if config.epoch > known {
-                reply.extend_from_slice(&config.to_json());
-            }
-            Ok(())
-        })
-        .direct(REBALANCE, move |_, _| {
-            may_order(&balances)?;
-            configuration(&balances)?;
-            order(&balances, ConfigWish::Rebalance)
-        })
-        .direct(DRAIN, move |request, _| {
-            may_order(&drains)?;
+    let [balances, drains] = [right.clone(), right.clone()];
+    configuration_methods(right).direct(REBALANCE, move |_, _| balances.order(&ClusterOrder::Rebalance)).direct(
+        DRAIN,
+        move |request, _| {
             let order_of = serde_json::from_slice::<DrainOrder>(request);
-            let wanted = order_of.map_err(|_| Status::invalid_argument("this is no order to drain a member"))?;
-            let wish = drain_wish(&*configuration(&drains)?, &wanted)?;
-            order(&drains, wish)
-        })
+            let DrainOrder { member, undo } =
+                order_of.map_err(|_| Status::invalid_argument("this is no order to drain a member"))?;
+            drains.order(&if undo { ClusterOrder::Undrain { member } } else { ClusterOrder::Drain { member } })
+        },
+    )
+}
+
+/// An order of an operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClusterOrder {
+    /// All members serve equally many slots: [`ClusterConfig::balance`].
+    Rebalance,
+    /// The member gives its shares to others, and gets no new ones.
+    Drain {
+        /// Its name.
+        member: String,
+    },
+    /// The member may have shares again.
+    Undrain {
+        /// Its name.
+        member: String,
+    },
+}
+
+impl ServingRight {
+    /// Takes the order of an operator. Later configurations show what becomes of it.
+    ///
+    /// # Errors
+    /// `FailedPrecondition` if the server carries out no moves, or the others are too few; `NotFound` without such a member;
+    /// `Unavailable` before the first configuration.
+    pub fn order(&self, order: &ClusterOrder) -> Result<(), Status> {
+        self.check_orders().map_err(refusal)?;
+        let config = self.config();
+        let config = config.ok_or_else(|| Status::unavailable("this server knows no configuration yet"))?;
+        self.wish(wish_of(&config, order)?).map_err(refusal)
+    }
 }
 
 fn configuration(right: &ServingRight) -> Result<std::sync::Arc<ClusterConfig>, Status> {
     right.config().ok_or_else(|| Status::unavailable("this server knows no configuration yet"))
 }
 
-fn drain_wish(config: &ClusterConfig, wanted: &DrainOrder) -> Result<ConfigWish, Status> {
-    let name = &wanted.member;
-    if wanted.undo {
-        let member = config.member(name).ok_or_else(|| Status::not_found(format!("{name:?} is no member")))?;
-        return Ok(ConfigWish::Undrain { member: member.id.clone() });
-    }
-    match config.check_drain(name) {
-        Ok(id) => Ok(ConfigWish::Drain { member: id.clone() }),
-        Err(error) => Err(Status::failed_precondition(error.to_string())),
-    }
-}
-
-fn order(right: &ServingRight, wish: ConfigWish) -> Result<(), Status> {
-    right.wish(wish).map_err(refusal)
-}
-
-fn may_order(right: &ServingRight) -> Result<(), Status> {
-    right.check_orders().map_err(refusal)
+fn wish_of(config: &ClusterConfig, order: &ClusterOrder) -> Result<ConfigWish, Status> {
+    Ok(match order {
+        ClusterOrder::Rebalance => ConfigWish::Rebalance,
+        ClusterOrder::Undrain { member: name } => {
+            let member = config.member(name).ok_or_else(|| Status::not_found(format!("{name:?} is no member")))?;
+            ConfigWish::Undrain { member: member.id.clone() }
+        }
+        ClusterOrder::Drain { member } => match config.check_drain(member) {
+            Ok(id) => ConfigWish::Drain { member: id.clone() },
+            Err(error) => return Err(Status::failed_precondition(error.to_string())),
+        },
+    })
 }
 
 fn refusal(refused: WishRefused) -> Status {

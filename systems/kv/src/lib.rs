@@ -48,8 +48,8 @@ pub use client::{AskedMember, GetWay, KvCluster, KvItem, KvOptions, KvStats, KvT
 #[cfg(feature = "etcd")]
 pub use cluster::EtcdCoordinator;
 pub use cluster::{
-    ClusterConfig, ClusterMember, ConfigError, Coordinator, CoordinatorError, HashSlot, LocalCoordinator, MemberId,
-    MemberOptions, NotServing, SLOTS, ServingRight,
+    ClusterConfig, ClusterMember, ClusterOrder, ConfigError, Coordinator, CoordinatorError, HashSlot, LocalCoordinator,
+    MemberId, MemberOptions, NotServing, SLOTS, ServingRight, ShareMove,
 };
 pub use envelope::KvVersion;
 pub use error::KvError;

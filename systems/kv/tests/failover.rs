@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use cluster::{Coordinator, EtcdCoordinator};
 use history::{KeyOp, Recorded, is_linearizable};
 use longarm_kv::{
-    GetWay, HashSlot, KvCluster, KvError, KvOptions, KvServer, MemberOptions, MembershipOptions, TableOptions,
+    ClusterConfig, ClusterOrder, GetWay, HashSlot, KvCluster, KvError, KvOptions, KvServer, MemberOptions,
+    MembershipOptions, TableOptions,
 };
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -174,10 +175,11 @@ fn record_and_check<T>(disturb: impl FnOnce() -> T) -> T {
         let load = &load;
         let start = |number| scope.spawn(move || operate(number, clock, load));
         let clients: Vec<_> = (0..CLIENTS).map(start).collect();
+        let end = support::MarkAtEnd(&load.ends);
         load.goes_on();
         let kept = disturb();
         load.goes_on();
-        load.ends.store(true, Ordering::Relaxed);
+        drop(end);
         for client in clients {
             client.join().unwrap().into_iter().for_each(|(key, recorded)| histories[key].push(recorded));
         }
@@ -224,6 +226,62 @@ fn nothing_acknowledged_is_lost_when_members_are_killed() {
             }
             all_have_backups(&mut watcher);
         });
+    });
+}
+
+/// Slots move to and fro under load, and the end of a move is killed now and then.
+#[test]
+fn slots_move_under_load_and_members_are_killed() {
+    with_members("slots_move_under_load_and_members_are_killed", || {
+        let _etcd = Killed::etcd();
+        let mut members = NAMES.map(|name| Some(Killed::member(name)));
+        let mut watcher = open(support::options(GetWay::Rpc));
+        let mut random = fastrand::Rng::with_seed(7);
+        record_and_check(|| {
+            all_have_backups(&mut watcher);
+            for round in 0..2 * kills() {
+                let at = round % NAMES.len();
+                let drain = ClusterOrder::Drain { member: NAMES[at].into() };
+                if round % 2 == 1 {
+                    let _ = watcher.order(&drain, None);
+                    std::thread::sleep(Duration::from_millis(random.u64(..1500)));
+                    let victim = random.usize(..NAMES.len());
+                    drop(members[victim].take());
+                    members[victim] = Some(Killed::member(NAMES[victim]));
+                    all_are_members(&mut watcher);
+                } else {
+                    comes_true(&mut watcher, &drain, |config| config.parts_of(NAMES[at]) == 0);
+                }
+                let undrain = ClusterOrder::Undrain { member: NAMES[at].into() };
+                comes_true(&mut watcher, &undrain, |config| !config.is_draining(NAMES[at]));
+                comes_true(&mut watcher, &ClusterOrder::Rebalance, |config| config.balance().is_empty());
+                all_have_backups(&mut watcher);
+            }
+        });
+    });
+}
+
+/// Gives an order, again if the member that took it is gone, until no slot is on its way and `holds` is true of the configuration.
+fn comes_true(cluster: &mut KvCluster, order: &ClusterOrder, holds: impl Fn(&ClusterConfig) -> bool) {
+    testkit::wait_until(&format!("{order:?} comes true"), || {
+        let _ = cluster.refresh();
+        let config = cluster.config().expect("it is known since the beginning");
+        if config.moving_slots() == 0 && holds(config) {
+            return true;
+        }
+        if config.moving_slots() == 0 {
+            let _ = cluster.order(order, None);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        false
+    });
+}
+
+/// Waits until each member is there again.
+fn all_are_members(cluster: &mut KvCluster) {
+    testkit::wait_until("all are members", || {
+        let _ = cluster.refresh();
+        cluster.config().is_some_and(|config| config.members.len() == NAMES.len())
     });
 }
 

@@ -2,12 +2,13 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cluster::LocalCoordinator;
 use longarm_kv::{
-    GetWay, KvCluster, KvError, KvServer, KvTable, KvValue, MemberOptions, MembershipOptions, PutExpiry, PutIf,
-    TableOptions, TableSecret, TimeToLive,
+    ClusterConfig, ClusterOrder, GetWay, KvCluster, KvError, KvServer, KvTable, KvValue, MemberOptions,
+    MembershipOptions, PutExpiry, PutIf, TableOptions, TableSecret, TimeToLive,
 };
 
 const TERM: Duration = Duration::from_millis(1000);
@@ -187,6 +188,86 @@ fn what_backups_would_miss_is_refused() {
         let builder = KvServer::builder().table("t", table()).data(data);
         let refused = builder.member(member("a", 7501, 1), LocalCoordinator::default()).bind("127.0.0.1:7501");
         assert!(refused.unwrap_err().to_string().contains("data on disk"));
+    });
+}
+
+/// Waits until no slot is on its way and `holds` is true of the configuration.
+fn settles(cluster: &mut KvCluster, what: &str, holds: impl Fn(&ClusterConfig) -> bool) {
+    testkit::wait_until(what, || {
+        let _ = cluster.refresh();
+        cluster.config().is_some_and(|config| config.moving_slots() == 0 && holds(config))
+    });
+}
+
+/// Slots move to a server that joins, and away from one that goes. Clients go on meanwhile, each in its way, and miss nothing.
+#[test]
+fn slots_move_while_they_are_used() {
+    support::with_hub("slots_move_while_they_are_used", || {
+        let coordinator = LocalCoordinator::default();
+        let [a, b] = [PORTS[0], PORTS[1]].map(|place| start(place, 2, &coordinator));
+        let mut cluster = open(GetWay::OneSided);
+        change_in_all_ways(&mut cluster);
+        all_have_backups(&mut cluster);
+        let c = start(PORTS[2], 2, &coordinator);
+        settles(&mut cluster, "the third one is a member", |config| config.members.len() == 3);
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = [GetWay::OneSided, GetWay::Rpc, GetWay::Choose]
+                .map(|way| {
+                    let ends = &ends;
+                    scope.spawn(move || {
+                        let (mut table, mut count) = (open(way), 0_u64);
+                        while !ends.load(Ordering::Relaxed) {
+                            let key = format!("{way:?} {}", count % 50).into_bytes();
+                            table.with(&key, |table| table.put(&key, &count.to_le_bytes())).unwrap();
+                            assert_eq!(get(&mut table, &key), Some(count.to_le_bytes().to_vec()));
+                            count += 1;
+                        }
+                        count
+                    })
+                })
+                .into();
+            let end = support::MarkAtEnd(&ends);
+            cluster.order(&ClusterOrder::Rebalance, None).unwrap();
+            settles(&mut cluster, "the slots are even", |config| config.balance().is_empty());
+            all_is_there(&mut cluster);
+            all_have_backups(&mut cluster);
+            cluster.order(&ClusterOrder::Drain { member: "a".into() }, None).unwrap();
+            settles(&mut cluster, "the first one is empty", |config| config.parts_of("a") == 0);
+            drop(end);
+            let counts: Vec<u64> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+            println!("{counts:?} operations meanwhile");
+        });
+        let keys = |server: &KvServer| server.figures()[1].1.keys;
+        testkit::wait_until("it has dropped its keys", || keys(&a) == 0);
+        assert_eq!(keys(&b), keys(&c));
+        drop(a);
+        all_is_there(&mut cluster);
+        let refused = cluster.order(&ClusterOrder::Drain { member: "b".into() }, None).unwrap_err().to_string();
+        assert!(refused.contains("2 are needed"), "{refused}");
+        for way in [GetWay::Rpc, GetWay::OneSided] {
+            all_is_there(&mut open(way));
+        }
+    });
+}
+
+/// A cluster with a secret takes orders from those who have it.
+#[test]
+fn orders_need_the_secret() {
+    support::with_hub("orders_need_the_secret", || {
+        let secret = |byte: u8| TableSecret::new([byte; 16]).unwrap();
+        let options = MembershipOptions { secret: Some(secret(1)), ..member("a", PORTS[0].1, 1) };
+        let builder = KvServer::builder().table("t", table()).member(options, LocalCoordinator::default());
+        let _server = builder.bind(&address(PORTS[0].1)).unwrap();
+        let mut cluster = open(GetWay::Rpc);
+        let mut order = |secret: Option<TableSecret>| cluster.order(&ClusterOrder::Rebalance, secret.as_ref());
+        for wrong in [None, Some(secret(2))] {
+            let refused = order(wrong).unwrap_err();
+            assert!(refused.to_string().contains("secret"), "{refused}");
+        }
+        order(Some(secret(1))).unwrap();
+        let absent = cluster.order(&ClusterOrder::Drain { member: "z".into() }, Some(&secret(1))).unwrap_err();
+        assert!(absent.to_string().contains("no member"), "{absent}");
     });
 }
 

@@ -16,6 +16,7 @@ mod roles;
 mod sender;
 #[cfg(test)]
 mod sim;
+mod tenure;
 
 pub use receiver::{BatchRefusal, KeySet, ReplicaReceiver, ReplicaStore, StoreRefusal};
 pub use record::ReplicaRecord;

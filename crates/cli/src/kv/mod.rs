@@ -10,6 +10,7 @@ mod many;
 mod membership;
 mod memory;
 mod metrics;
+mod moves;
 mod prompt;
 mod revoke;
 mod running;
@@ -37,6 +38,8 @@ enum KvCommand {
     Top(top::KvTopArgs),
     Status(status::KvStatusArgs),
     Revoke(revoke::KvRevokeArgs),
+    Rebalance(moves::KvRebalanceArgs),
+    Drain(moves::KvDrainArgs),
     Bench(bench::KvBenchArgs),
     Layouts(layouts::KvLayoutsArgs),
     Demo(demo::KvDemoArgs),
@@ -56,6 +59,8 @@ pub(crate) fn run(args: &KvArgs) -> Result<(), Error> {
         KvCommand::Top(args) => top::run(args),
         KvCommand::Status(args) => status::run(args),
         KvCommand::Revoke(args) => revoke::run(args),
+        KvCommand::Rebalance(args) => moves::rebalance(args),
+        KvCommand::Drain(args) => moves::drain(args),
         KvCommand::Bench(args) => bench::run(args),
         KvCommand::Layouts(args) => layouts::run(args),
         KvCommand::Demo(args) => demo::run(args),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use longarm_kv::{AskedMember, ClusterConfig, KvCluster, KvError, KvOptions, KvTable, TableFigures};
+use longarm_kv::{AskedMember, ClusterConfig, KvCluster, KvError, KvOptions, KvTable, ShareMove, TableFigures};
 
 use super::target::TableTarget;
 use crate::error::Error;
@@ -91,6 +91,12 @@ fn shares(text: &mut String, config: &ClusterConfig, members: &[Shown]) {
         let _ = write!(text, "slots {}-{}  {primary}  backups: {}", share.from, share.to, names(&share.backups));
         if !share.joining.is_empty() {
             let _ = write!(text, "  joining: {}", names(&share.joining));
+        }
+        match &share.moving {
+            None => {}
+            Some(ShareMove::Copy { to }) => _ = write!(text, "  moves to {to}: it fetches the keys"),
+            Some(ShareMove::Close { to }) => _ = write!(text, "  moves to {to}: readers of memory end"),
+            Some(ShareMove::HandOver { former, .. }) => _ = write!(text, "  comes from {former}"),
         }
         let lags = statuses.iter().flat_map(|status| &status.lags);
         for lag in lags.filter(|lag| lag.from == share.from && lag.bytes > 0) {

@@ -26,6 +26,7 @@ mod members;
 mod network;
 mod opening;
 mod options;
+mod orders;
 mod placed;
 mod put_alone;
 mod range;

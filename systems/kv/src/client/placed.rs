@@ -12,6 +12,8 @@ use crate::error::KvError;
 
 /// The pause between two attempts while no later configuration is there.
 const PAUSE: Duration = Duration::from_millis(5);
+/// The pause before the other end of a hand-over is asked.
+const MOMENT: Duration = Duration::from_micros(200);
 /// The time that asking for a configuration may take.
 const REFRESH: Duration = Duration::from_millis(500);
 
@@ -97,9 +99,22 @@ impl KvCluster {
         mut operation: impl FnMut(&mut KvTable) -> Result<T, KvError>,
     ) -> Result<T, KvError> {
         let until = Instant::now() + self.options.timeout;
+        let mut server = None;
         loop {
-            let why = match self.table_of(key).and_then(&mut operation) {
+            let table = match server.take() {
+                Some(address) => self.table_at(address),
+                None => self.table_of(key),
+            };
+            let why = match table.and_then(&mut operation) {
                 Err(error) if self.may_follow(&error) => error,
+                Err(error) => match self.other_end(key, &error) {
+                    Some(address) if Instant::now() < until => {
+                        std::thread::sleep(MOMENT);
+                        server = Some(address);
+                        continue;
+                    }
+                    _ => return Err(error),
+                },
                 done => return done,
             };
             let left = until.saturating_duration_since(Instant::now());
@@ -123,6 +138,14 @@ impl KvCluster {
             KvError::Cluster(_) => self.placement.config().is_some_and(|config| config.replicas > 0),
             _ => false,
         }
+    }
+
+    /// The server that has a key whose slot is being handed over: the configuration names both ends, and one of them serves. The other one
+    /// tells its address.
+    fn other_end(&self, key: &[u8], error: &KvError) -> Option<String> {
+        let KvError::Moved { address, .. } = error else { return None };
+        let share = self.config()?.share(HashSlot::of_key(key))?;
+        share.hand_over().map(|_| address.clone())
     }
 
     fn table_at(&mut self, address: String) -> Result<&mut KvTable, KvError> {

@@ -15,13 +15,13 @@ use crate::error::KvError;
 use crate::protocol::{
     ATTACH, AttachReply, AttachRequest, CHALLENGE, CLOSE, GrantKey, GrantRequest, OPEN, OpenReply, decode, encode,
 };
-use crate::server::is_locked;
+use crate::server::{is_handing_over, is_locked};
 use crate::surroundings::{instant, sleep};
 
 /// The pause between two attempts to reach a server.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The pause before a request comes again that met a lock.
-const LOCKED: Duration = Duration::from_micros(100);
+/// The pause before a request comes again that met a lock, or the hand-over of a slot.
+const MOMENT: Duration = Duration::from_micros(100);
 /// The time after which a client of a cluster looks elsewhere for the answer to a question.
 pub(crate) const ATTEMPT: Duration = Duration::from_millis(400);
 /// The longest time that a client takes to say that it goes.
@@ -201,7 +201,7 @@ impl TableSession {
         let may_repeat = repeat == Repeat::Always || status.executed() == Executed::No;
         if self.is_impatient
             && matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
-            && !is_locked(&status)
+            && !is_momentary(&status)
         {
             self.rpc = None;
             // A question can be asked elsewhere.
@@ -210,8 +210,7 @@ impl TableSession {
         match status.code() {
             // The server was started anew, or has forgotten us.
             Code::Aborted => self.opened = None,
-            // The server ends the lock of a client that is gone.
-            Code::Unavailable if is_locked(&status) => sleep(LOCKED),
+            Code::Unavailable if is_momentary(&status) => sleep(MOMENT),
             Code::Unavailable if may_repeat => self.rpc = None,
             _ => return Err(status.into()),
         }
@@ -319,6 +318,11 @@ impl TableSession {
         };
         Ok(self.rpc.insert(rpc).as_mut())
     }
+}
+
+/// True for refusals that end soon, at the same server: it ends the lock of a client that is gone, or hands the key's slot over.
+fn is_momentary(status: &Status) -> bool {
+    is_locked(status) || is_handing_over(status)
 }
 
 impl Drop for TableSession {

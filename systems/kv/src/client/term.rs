@@ -20,12 +20,16 @@ pub(crate) struct MemberTerm {
     pub(crate) until_ns: u64,
     /// Changes up to this number are with all backups.
     pub(crate) safe: u64,
+    /// The member has told of a later epoch. What was told before stays true until its end.
+    pub(crate) is_old: bool,
 }
 
 impl MemberTerm {
-    /// True if the member is the primary of the key.
+    /// True if the member is the primary of the key, and lets clients read it alone.
     pub(crate) fn serves(&self, key: &[u8]) -> bool {
-        self.config.primary(HashSlot::of_key(key)).is_some_and(|primary| primary.id == self.member)
+        let slot = HashSlot::of_key(key);
+        self.config.share(slot).is_some_and(|share| share.may_be_read_alone())
+            && self.config.primary(slot).is_some_and(|primary| primary.id == self.member)
     }
 
     /// True if the term certainly lasts now. To be asked after a READ.
@@ -38,6 +42,7 @@ impl MemberTerm {
         if epoch == self.config.epoch {
             self.safe = self.safe.max(number);
         }
+        self.is_old |= epoch > self.config.epoch;
     }
 }
 
@@ -47,10 +52,10 @@ pub(crate) fn lasts(until_ns: u64, clock: Option<ClockReading>) -> bool {
 }
 
 impl TableSession {
-    /// Asks for the server's term, if readers have to mind it and the known one has ended.
+    /// Asks for the server's term, if readers have to mind it, and the known one has ended or is of an earlier epoch.
     pub(crate) fn renew_term(&mut self, until: Instant) -> Result<(), KvError> {
         let Some(member) = self.open(until)?.member.clone() else { return Ok(()) };
-        if self.term.as_ref().is_some_and(|term| term.lasts(self.clock)) {
+        if self.term.as_ref().is_some_and(|term| !term.is_old && term.lasts(self.clock)) {
             return Ok(());
         }
         let asked_ns = now_ns();
@@ -77,7 +82,7 @@ impl TableSession {
         };
         // A server that was started anew meanwhile is another member.
         if self.opened().is_some_and(|opened| opened.member.as_ref() == Some(&member)) {
-            self.term = Some(MemberTerm { member, config, until_ns, safe });
+            self.term = Some(MemberTerm { member, config, until_ns, safe, is_old: false });
         }
         Ok(())
     }
@@ -85,16 +90,18 @@ impl TableSession {
 
 #[cfg(test)]
 mod tests {
+    use cluster::ShareMove;
+
     use super::*;
 
     #[test]
     fn a_term_is_for_slots_of_its_member_in_its_epoch() {
         let config = Arc::new(ClusterConfig::fixed(&[("a", "h:1"), ("b", "h:2")]).unwrap());
         let member = config.members[1].id.clone();
-        let mut term = MemberTerm { member, config, until_ns: 50, safe: 7 };
+        let mut term = MemberTerm { member, config, until_ns: 50, safe: 7, is_old: false };
         assert!(term.serves(b"foo") && !term.serves(b"bar"));
         term.learn(2, 100);
-        assert_eq!(term.safe, 7, "said in another epoch");
+        assert_eq!((term.safe, term.is_old), (7, true), "said in another epoch");
         term.learn(1, 9);
         term.learn(1, 8);
         assert_eq!(term.safe, 9);
@@ -104,5 +111,9 @@ mod tests {
         assert!(!term.lasts(clock(50)) && !term.lasts(None));
         term.until_ns = 0;
         assert!(!term.lasts(clock(0)), "no term");
+        let mut config = (*term.config).clone();
+        config.shares[1].moving = Some(ShareMove::Close { to: "a".into() });
+        term.config = Arc::new(config);
+        assert!(!term.serves(b"foo"), "the server has to be asked for a share that goes");
     }
 }

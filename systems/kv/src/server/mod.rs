@@ -59,7 +59,8 @@ pub(crate) use directory::tag_of;
 pub(crate) use locking::is_locked;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use placement::Placement;
-pub(crate) use replication::{STANDING, STATUS, StandingReply};
+pub(crate) use replication::{GREET, GreetReply, ORDER, OrderRequest, STANDING, STATUS, StandingReply, own_proof};
+pub(crate) use slots::is_handing_over;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use {
     data::parse_private_data,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use cluster::{ClusterConfig, Coordinator, MemberHandle, cluster_methods};
+use cluster::{ClusterConfig, Coordinator, MemberHandle, MemberOptions, configuration_methods};
 use journal::Disk;
 use longarm::Listener;
 use longarm_rpc::{Server, ServerOptions};
@@ -184,7 +184,7 @@ impl KvServerBuilder {
         });
         let mut rpc = Server::builder().options(self.rpc).add_service(methods(&service))?;
         if let Some(right) = service.placement.right() {
-            rpc = rpc.add_service(cluster_methods(right))?;
+            rpc = rpc.add_service(configuration_methods(right))?;
         }
         if let Some(replication) = service.placement.replication() {
             rpc = rpc.add_service(replica_methods(replication))?;
@@ -208,7 +208,8 @@ fn begin_membership(
     tables: &[Arc<ServedTable>],
 ) -> Result<(Arc<Replication>, MemberHandle), KvServerError> {
     let Membership { options, coordinator } = membership;
-    let member = MemberHandle::start(options.member.clone(), coordinator).map_err(start)?;
+    let member = MemberOptions { moves_slots: true, ..options.member.clone() };
+    let member = MemberHandle::start(member, coordinator).map_err(start)?;
     let replication = Arc::new(Replication::new(member.right().clone(), tables.to_vec(), &options));
     for (number, table) in replication.tables().iter().enumerate() {
         let number = u16::try_from(number).map_err(|_| start("there are too many tables for records"))?;

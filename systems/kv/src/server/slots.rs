@@ -5,6 +5,9 @@ use longarm_rpc::{Executed, Method, Status};
 
 use crate::protocol::*;
 
+/// Clients ask again at once after this, on the same connection.
+const HANDING_OVER: &str = "the key's slot is being handed over to another server";
+
 /// The answer to a request for a key that this member does not serve. It was not executed.
 pub(crate) fn refusal(error: &NotServing) -> Status {
     let status = match error {
@@ -14,6 +17,16 @@ pub(crate) fn refusal(error: &NotServing) -> Status {
         other => Status::unavailable(other.to_string()),
     };
     status.with_executed(Executed::No)
+}
+
+/// The answer to a change of a key whose slot is being handed over: for some milliseconds nobody changes it. It was not executed.
+pub(crate) fn handing_over() -> Status {
+    Status::unavailable(HANDING_OVER).with_executed(Executed::No)
+}
+
+/// True for [`handing_over`].
+pub(crate) fn is_handing_over(status: &Status) -> bool {
+    status.message() == HANDING_OVER
 }
 
 /// The key that a request is about. Pieces and the end of a long value have none: their beginning has it.

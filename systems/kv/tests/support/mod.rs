@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use longarm_kv::{DataOptions, GetWay, KvLayout, KvOptions, KvServer, KvTable, TableOptions, TableSecret, WhenFull};
@@ -129,6 +130,15 @@ impl Drop for KvProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Sets a mark when it is dropped, also by a panic: so threads that wait for the mark end with the test.
+pub(crate) struct MarkAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for MarkAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

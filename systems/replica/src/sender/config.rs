@@ -40,6 +40,10 @@ fn take(sender: &mut ReplicaSender, config: &Arc<ClusterConfig>) {
     let is_now = |share: &&SlotShare| sender.roles.is_primary(share.from);
     let lost: Vec<u16> = config.shares.iter().filter(|one| !is_now(one) && had(one)).map(|one| one.from).collect();
     let gains = config.shares.iter().any(|share| is_now(&share) && !had_all(share));
+    if has_skipped {
+        sender.tenures.end();
+    }
+    sender.count_tenures();
     sender.lose(&lost);
     if gains {
         sender.last = sender.last.max(config.epoch << NUMBER_BITS);
@@ -51,9 +55,16 @@ fn take(sender: &mut ReplicaSender, config: &Arc<ClusterConfig>) {
 }
 
 impl ReplicaSender {
+    /// Notes which slots have this member as their primary now.
+    pub(super) fn count_tenures(&mut self) {
+        let owned = owned_slots(self);
+        self.tenures.set(&owned);
+    }
+
     /// This member is the primary of a share that was handed over to it. Members that are in step need no copy.
     pub(super) fn gain(&mut self, in_step: &[MemberId]) {
         let settled = self.settled();
+        self.count_tenures();
         self.last = self.last.max(self.roles.epoch() << NUMBER_BITS);
         connect(self, settled, in_step);
     }

@@ -93,6 +93,11 @@ impl ReplicaSender {
         due
     }
 
+    /// True while this member waits for shares that others hand over to it: [`asks`](ReplicaSender::asks) has questions, now or soon.
+    pub fn awaits_shares(&self) -> bool {
+        self.roles.hand_overs.all().any(|(_, _, end)| matches!(end, HandOverEnd::Awaited { .. }))
+    }
+
     /// Answers the question of a target. The caller holds the lock of the tables. Before the answer leaves,
     /// [`ServingRight::release`](cluster::ServingRight::release) has to agree.
     pub fn asked(&mut self, target: &MemberId, ask: HandOverAsk, now_ns: u64) -> HandOverAnswer {
@@ -132,6 +137,7 @@ impl ReplicaSender {
             self.links.values_mut().for_each(|link| link.remove(from));
             self.links.retain(|_, link| !link.shares.is_empty());
             self.hands.leaving.insert(from, Leaving { since, in_step, ..Leaving::default() });
+            self.count_tenures();
         }
     }
 

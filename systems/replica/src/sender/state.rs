@@ -8,6 +8,7 @@ use crate::record::ReplicaRecord;
 use crate::roles::{RecordSource, ShareRoles};
 use crate::sender::link::{CopyPhase, LinkShare, ReplicaLink};
 use crate::sender::moves::Hands;
+use crate::tenure::Tenures;
 
 /// Ranges of changes with unknown outcome that are remembered. Beyond, the two oldest become one, with all between.
 const MOST_LOST: usize = 16;
@@ -82,6 +83,7 @@ pub struct ReplicaSender {
     lost: VecDeque<(u64, u64)>,
     pub(super) wishes: Vec<ConfigWish>,
     pub(super) hands: Hands,
+    pub(super) tenures: Tenures,
 }
 
 impl ReplicaSender {
@@ -96,6 +98,7 @@ impl ReplicaSender {
             lost: VecDeque::new(),
             wishes: Vec::new(),
             hands: Hands::default(),
+            tenures: Tenures::new(),
         }
     }
 
@@ -107,6 +110,12 @@ impl ReplicaSender {
     /// True if the member is the primary of a slot, and not about to hand it over. (Whether its term lasts is another question.)
     pub fn serves(&self, slot: HashSlot) -> bool {
         self.roles.share_of(slot).is_some_and(|from| self.roles.is_primary(from) && !self.hands.is_stopped(from))
+    }
+
+    /// The number of the member's present tenure as the primary of a slot; `None` if it is not. Two looks that find the same number have
+    /// one tenure around them: what was read in between is true. It lasts while the member hands the slot over and makes no changes.
+    pub fn tenure(&self, slot: HashSlot) -> Option<u64> {
+        self.tenures.of(slot)
     }
 
     /// The number of the last change. Everything that a request can have seen has this number at most.
@@ -238,6 +247,7 @@ impl ReplicaSender {
         if shares.is_empty() {
             return;
         }
+        self.count_tenures();
         if settled < self.last {
             self.lost.push_back((settled + 1, self.last));
         }

@@ -1,5 +1,6 @@
 //! The state that all threads share: the primary's end of all streams, and answers that wait for backups.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -13,7 +14,17 @@ use crate::proof::TableSecret;
 use crate::server::replication::options::MembershipOptions;
 use crate::server::replication::passes::Passes;
 use crate::server::served::ServedTable;
-use crate::server::slots::refusal;
+use crate::server::slots::{handing_over, refusal};
+
+thread_local! {
+    /// The number of the last change that this thread has made; zero if none since the last look.
+    static CHANGED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The number of the last change that this thread has made since the last call, if it has made one.
+pub(super) fn take_changed() -> Option<u64> {
+    Some(CHANGED.take()).filter(|number| *number != 0)
+}
 
 /// An answer that waits until the change with this number is with all backups.
 struct WaitingAnswer {
@@ -34,6 +45,8 @@ pub(crate) struct Replication {
     pub(super) receiver: Mutex<ReplicaReceiver>,
     /// There may be something to send.
     pub(super) work: Condvar,
+    /// There is another configuration.
+    pub(super) news: Condvar,
     waiting: Mutex<Vec<WaitingAnswer>>,
     pub(super) is_stopping: AtomicBool,
     /// The end of the longest term that a reader of memory was told.
@@ -59,6 +72,7 @@ impl Replication {
             epoch: AtomicU64::new(0),
             receiver: Mutex::new(ReplicaReceiver::new(me)),
             work: Condvar::new(),
+            news: Condvar::new(),
             waiting: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             told_until_ns: AtomicU64::new(0),
@@ -89,27 +103,35 @@ impl Replication {
         self.epoch.store(sender.roles().epoch(), Ordering::Release);
         drop(sender);
         self.work.notify_all();
+        self.news.notify_all();
         self.wake_answers();
     }
 
-    /// Asks whether this member serves a slot. Returns the epoch in which it does.
+    /// The address of another member.
+    pub(super) fn address_of(&self, member: &MemberId) -> Result<String, Status> {
+        let config = self.right.config();
+        let address = config.and_then(|config| Some(config.member(&member.name)?.address.clone()));
+        address.ok_or_else(|| Status::unavailable(format!("{} is no member any more", member.name)))
+    }
+
+    /// Asks whether this member serves a slot. Returns the number of its tenure.
     pub(crate) fn admit(&self, slot: HashSlot) -> Result<u64, Status> {
         let grant = self.right.check(slot).map_err(|error| refusal(&error))?;
         // A new primary must know that it is one before it tells a value: backups may lack it.
         if grant.epoch > self.epoch.load(Ordering::Acquire) {
             self.follow();
         }
-        Ok(grant.epoch)
+        self.sender().tenure(slot).ok_or_else(|| refusal(&NotServing::NoTerm))
     }
 
-    /// Asks, after the table was looked at, whether the member has served the slot all the time, in that epoch. Returns the number
-    /// of the last change that can have been seen.
-    pub(crate) fn conclude(&self, slot: HashSlot, epoch: u64) -> Result<u64, Status> {
+    /// Asks, after the table was looked at, whether the member has served the slot all the time. Returns the number of the last change
+    /// that can have been seen.
+    pub(crate) fn conclude(&self, slot: HashSlot, tenure: u64) -> Result<u64, Status> {
         let sender = self.sender.lock();
-        let (is_primary, number) = (sender.serves(slot), sender.last());
+        let (now, number) = (sender.tenure(slot), sender.last());
         drop(sender);
-        let grant = self.right.check(slot).map_err(|error| refusal(&error).with_executed(Executed::Unknown))?;
-        if is_primary && grant.epoch == epoch { Ok(number) } else { Err(unknown()) }
+        self.right.check(slot).map_err(|error| refusal(&error).with_executed(Executed::Unknown))?;
+        if now == Some(tenure) { Ok(number) } else { Err(unknown()) }
     }
 
     /// The number of the last change.
@@ -118,10 +140,9 @@ impl Replication {
     }
 
     /// A test of keys: whether this member serves them now. `None`: it has no term.
-    pub(crate) fn served_keys(&self) -> Option<impl Fn(&[u8]) -> bool> {
-        let (config, until_ns) = self.right.term()?;
-        let me = self.right.member().clone();
-        let serves = move |key: &[u8]| config.primary(HashSlot::of_key(key)).is_some_and(|primary| primary.id == me);
+    pub(crate) fn served_keys(&self) -> Option<impl Fn(&[u8]) -> bool + '_> {
+        let until_ns = self.right.until_ns();
+        let serves = |key: &[u8]| self.right.check(HashSlot::of_key(key)).is_ok();
         (cluster::boot_ns() < until_ns).then_some(serves)
     }
 
@@ -129,11 +150,13 @@ impl Replication {
     pub(super) fn change<'a>(&self, key: &[u8], record: impl FnOnce(u64) -> ReplicaRecord<'a>) -> Result<u64, Status> {
         let (slot, mut sender) = (HashSlot::of_key(key), self.sender.lock());
         if !sender.serves(slot) {
-            return Err(refusal(&NotServing::NoTerm));
+            let is_momentary = sender.tenure(slot).is_some();
+            return Err(if is_momentary { handing_over() } else { refusal(&NotServing::NoTerm) });
         }
         let stamp = sender.next_number();
         let number = sender.change(slot, record(stamp));
         drop(sender);
+        CHANGED.set(number);
         self.work.notify_all();
         Ok(number)
     }
@@ -170,7 +193,7 @@ impl Replication {
         let sender = self.sender.lock();
         let (epoch, safe) = (sender.roles().epoch(), sender.shown());
         drop(sender);
-        let Some((_, until_ns)) = self.right.reader_term().filter(|(config, _)| config.epoch == epoch) else {
+        let Some((_, until_ns)) = self.right.term().filter(|(config, _)| config.epoch == epoch) else {
             return (epoch, 0, 0);
         };
         // Noted before the look at the mark, which `stop` sets before it looks at the note.
@@ -188,6 +211,7 @@ impl Replication {
     pub(super) fn stop(&self) -> u64 {
         self.is_stopping.store(true, Ordering::SeqCst);
         self.work.notify_all();
+        self.news.notify_all();
         self.wake_answers();
         self.told_until_ns.load(Ordering::SeqCst)
     }

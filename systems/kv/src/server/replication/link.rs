@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cluster::MemberId;
 use longarm_rpc::{Client, ClientOptions, Status, Way};
-use replica::{BatchAck, ReplicaBatch};
+use replica::{BatchAck, HandOverAnswer, HandOverAsk, ReplicaBatch};
 
 use crate::protocol::{GrantKey, decode, encode};
 use crate::server::random::fill_random;
@@ -17,7 +17,10 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// The time after which a batch counts as lost. The primary wishes to go on without the member before.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A connection over which a primary may send batches.
+/// The time after which the answer to a hand-over counts as lost. The question comes again.
+const HAND_OVER_PATIENCE: Duration = Duration::from_millis(200);
+
+/// A connection over which a member has proved who it is.
 pub(super) struct PeerLink {
     rpc: Client,
     pass: GrantKey,
@@ -69,5 +72,15 @@ impl PeerLink {
         let reply = self.rpc.call(BATCH, &self.request, PATIENCE)?;
         let BatchReply { received, applied } = decode(&reply)?.0;
         Ok(BatchAck { received, applied })
+    }
+
+    /// Asks a former primary for a share.
+    pub(super) fn ask(&mut self, former: &MemberId, ask: HandOverAsk) -> Result<HandOverAnswer, Status> {
+        let question = HandOverRequest { pass: self.pass, to: former.clone(), from: ask.from, since: ask.since };
+        self.request.clear();
+        encode(&question, &[], &mut self.request);
+        let reply = self.rpc.call(HAND_OVER, &self.request, HAND_OVER_PATIENCE)?;
+        let HandOverReply { in_step } = decode(&reply)?.0;
+        Ok(in_step.map_or(HandOverAnswer::NotYet, |in_step| HandOverAnswer::Released { in_step }))
     }
 }

@@ -6,14 +6,17 @@
 //!  store     the tables as a backup has them                    copy     the copy for members that join
 //!  peers     a thread for each member that gets records         link     its connection
 //!  steward   the thread that follows configurations             service  methods for other members and for clients
+//!  moves     shares that move here and away                     left_keys  keys of slots that are gone
 //!  replies   answers that wait          words     messages      passes   proofs between members
 //! ```
 //! Locks are taken in this order: the receiver, a table, the sender, the waiting answers.
 
 mod copy;
 mod core;
+mod left_keys;
 mod link;
 mod log;
+mod moves;
 mod options;
 mod passes;
 mod peers;
@@ -30,7 +33,8 @@ pub use words::{MemberLag, MemberStatus};
 pub(crate) use core::Replication;
 pub(crate) use log::ReplicaLog;
 pub(crate) use options::Membership;
+pub(crate) use passes::own_proof;
 pub(crate) use replies::{deferred, guarded, settled};
 pub(crate) use service::replica_methods;
 pub(crate) use steward::Steward;
-pub(crate) use words::{STANDING, STATUS, StandingReply};
+pub(crate) use words::{GREET, GreetReply, ORDER, OrderRequest, STANDING, STATUS, StandingReply};

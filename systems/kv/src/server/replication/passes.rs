@@ -64,7 +64,7 @@ fn keep<T>(list: &mut VecDeque<T>, one: T) {
 }
 
 /// The proof of the member that joins: it has the secret, if there is one.
-pub(super) fn own_proof(secret: Option<&TableSecret>, nonces: (&Nonce, &Nonce)) -> Nonce {
+pub(crate) fn own_proof(secret: Option<&TableSecret>, nonces: (&Nonce, &Nonce)) -> Nonce {
     secret.map_or([0; 32], |secret| secret.client_proof(NAME, nonces.0, nonces.1))
 }
 

@@ -71,15 +71,9 @@ impl PeerThread {
     fn try_send(&mut self, batch: &ReplicaBatch) -> Result<BatchAck, Status> {
         let link = match self.link.take() {
             Some(link) => link,
-            None => PeerLink::open(&self.replication, &self.address()?)?,
+            None => PeerLink::open(&self.replication, &self.replication.address_of(&self.to)?)?,
         };
         self.link.insert(link).send(batch)
-    }
-
-    fn address(&self) -> Result<String, Status> {
-        let config = self.replication.right.config();
-        let address = config.and_then(|config| Some(config.member(&self.to.name)?.address.clone()));
-        address.ok_or_else(|| Status::unavailable(format!("{} is no member any more", self.to.name)))
     }
 
     /// Logs an error once.

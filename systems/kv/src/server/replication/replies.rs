@@ -8,7 +8,7 @@ use std::thread::Thread;
 use cluster::HashSlot;
 use longarm_rpc::{Executed, Method, Methods, Response, RunOn, Status};
 
-use crate::server::replication::core::Replication;
+use crate::server::replication::core::{Replication, take_changed};
 use crate::server::slots::key_of;
 
 /// Adds a method whose answer leaves when everything that it can have seen is with all backups.
@@ -41,13 +41,17 @@ pub(crate) fn guarded<T>(
         let done = handler();
         return Ok((replication.last(), done));
     };
-    let epoch = replication.admit(slot)?;
+    let tenure = replication.admit(slot)?;
+    take_changed();
     let done = handler();
+    let changed = take_changed();
     if done.as_ref().is_err_and(|status| status.executed() == Executed::No) {
         // A refusal says nothing about values.
         return Ok((0, done));
     }
-    Ok((replication.conclude(slot, epoch)?, done))
+    // A change was made by the primary, under the table's lock. Whoever follows has it, when it is with all backups.
+    let number = changed.map_or_else(|| replication.conclude(slot, tenure), Ok)?;
+    Ok((number, done))
 }
 
 /// Waits in this thread until everything up to this number is with all backups.

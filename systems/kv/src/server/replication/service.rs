@@ -17,10 +17,12 @@ type Handler = fn(&Replication, &[u8], &mut Vec<u8>) -> Result<(), Status>;
 
 /// The service's methods.
 pub(crate) fn replica_methods(replication: &Arc<Replication>) -> Methods {
-    let all: [(_, Handler); 5] = [
+    let all: [(_, Handler); 7] = [
         (GREET, Replication::greet),
         (JOIN, Replication::join),
         (BATCH, Replication::batch),
+        (HAND_OVER, Replication::hand_over),
+        (ORDER, Replication::order),
         (STANDING, Replication::tell_standing),
         (STATUS, Replication::tell_status),
     ];
@@ -55,6 +57,16 @@ impl Replication {
         let proof = answer_proof(self.secret.as_ref(), nonces);
         encode(&JoinReply { pass: self.passes.admit(request.from)?, proof }, &[], reply);
         Ok(())
+    }
+
+    fn order(&self, request: &[u8], _: &mut Vec<u8>) -> Result<(), Status> {
+        let (OrderRequest { order, nonce, own_nonce, proof }, _) = decode(request)?;
+        let nonces = (&nonce, &own_nonce);
+        if !self.passes.take_challenge(nonces.0) || !is_own_proof(self.secret.as_ref(), nonces, &proof) {
+            return Err(Status::unauthenticated("the operator did not prove to have the secret of the cluster"));
+        }
+        log::info!("an operator orders {order:?}");
+        self.right.order(&order)
     }
 
     fn batch(&self, request: &[u8], reply: &mut Vec<u8>) -> Result<(), Status> {

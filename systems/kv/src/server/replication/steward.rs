@@ -10,7 +10,7 @@ use cluster::{MemberHandle, MemberId, boot_ns};
 
 use crate::server::error::KvServerError;
 use crate::server::replication::core::Replication;
-use crate::server::replication::peers;
+use crate::server::replication::{moves, peers};
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) struct Steward {
     replication: Arc<Replication>,
     member: Option<Arc<MemberHandle>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Steward {
@@ -29,15 +29,17 @@ impl Steward {
             let (replication, member) = (Arc::clone(&replication), Arc::clone(&member));
             move || run(&replication, &member)
         });
-        let thread = thread.map_err(|error| KvServerError::Start(error.to_string()))?;
-        Ok(Steward { replication, member: Some(member), thread: Some(thread) })
+        let start = |error: std::io::Error| KvServerError::Start(error.to_string());
+        let mut steward = Steward { replication, member: Some(member), threads: vec![thread.map_err(start)?] };
+        steward.threads.push(moves::start(&steward.replication).map_err(start)?);
+        Ok(steward)
     }
 }
 
 impl Drop for Steward {
     fn drop(&mut self) {
         let until_ns = self.replication.stop();
-        self.thread.take().map(JoinHandle::join);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
         // Readers of memory go on to the end of the term that they were told. Nobody may serve before.
         thread::sleep(Duration::from_nanos(until_ns.saturating_sub(boot_ns())));
         self.member = None;

@@ -1,6 +1,6 @@
 //! Messages between members, and those about membership.
 
-use cluster::MemberId;
+use cluster::{ClusterOrder, MemberId};
 use longarm_rpc::Method;
 use serde::{Deserialize, Serialize};
 
@@ -13,18 +13,45 @@ pub(crate) const SERVICE: &str = "longarm.kv.Replica";
 pub(crate) const GREET: Method = Method::new("/longarm.kv.Replica/Greet");
 pub(crate) const JOIN: Method = Method::new("/longarm.kv.Replica/Join");
 pub(crate) const BATCH: Method = Method::new("/longarm.kv.Replica/Batch");
+/// A target asks the former primary of a share for it.
+pub(crate) const HAND_OVER: Method = Method::new("/longarm.kv.Replica/HandOver");
+/// An operator's order.
+pub(crate) const ORDER: Method = Method::new("/longarm.kv.Replica/Order");
 /// For clients: the term of a member.
 pub(crate) const STANDING: Method = Method::new("/longarm.kv.Replica/Standing");
 /// For people.
 pub(crate) const STATUS: Method = Method::new("/longarm.kv.Replica/Status");
 
 /// The version of these messages.
-pub(super) const PROTOCOL: u16 = 1;
+pub(super) const PROTOCOL: u16 = 2;
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct GreetReply {
-    pub(super) nonce: Nonce,
-    pub(super) needs_proof: bool,
+pub(crate) struct GreetReply {
+    pub(crate) nonce: Nonce,
+    pub(crate) needs_proof: bool,
+}
+
+/// An order, with the proof that its giver has the secret of the cluster.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct OrderRequest {
+    pub(crate) order: ClusterOrder,
+    pub(crate) nonce: Nonce,
+    pub(crate) own_nonce: Nonce,
+    pub(crate) proof: Nonce,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct HandOverRequest {
+    pub(super) pass: GrantKey,
+    pub(super) to: MemberId,
+    pub(super) from: u16,
+    pub(super) since: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct HandOverReply {
+    /// The share is released, and these members have the same data. `None`: not yet.
+    pub(super) in_step: Option<Vec<MemberId>>,
 }
 
 /// A primary introduces itself.

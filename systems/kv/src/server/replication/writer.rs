@@ -35,6 +35,24 @@ impl TableWriter {
         if self.has(key) { self.erase(key) } else { Ok(()) }
     }
 
+    /// Removes keys of slots that are left, from `cursor` on, about so many at a time. Returns the cursor of the rest; zero at the end.
+    pub(super) fn drop_keys(
+        &mut self,
+        cursor: u64,
+        count: usize,
+        is_left: impl Fn(HashSlot) -> bool,
+    ) -> Result<u64, Status> {
+        let mut keys = Vec::new();
+        let rest = self.directory.scan(cursor, count, |note| {
+            if is_left(HashSlot::of_key(&note.key)) {
+                keys.push(note.key.clone());
+            }
+            true
+        });
+        keys.iter().try_for_each(|key| self.erase(key))?;
+        Ok(rest)
+    }
+
     /// All keys of these slots.
     pub(super) fn keys_of(&self, slots: &RangeInclusive<u16>, mut each: impl FnMut(&[u8])) {
         self.directory.scan(0, usize::MAX, |note| {
