@@ -20,6 +20,10 @@ pub(crate) struct KvBenchArgs {
     /// valkey-tcp, memcached-tcp; several with commas
     #[arg(long, value_name = "SYSTEMS", default_value = "kv,kv-rpc")]
     system: String,
+    /// Measure the cluster of these servers, which run already, on its table `default`. The systems are kv and kv-rpc then, and operations go
+    /// one by one
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', conflicts_with_all = ["fsync", "put", "server_load"])]
+    pub(super) servers: Vec<String>,
     /// YCSB's workloads: a (half updates), b (5 % updates), c (reads), d (reads of the latest), e (scans of 1 to 100 keys, 5 %
     /// insertions: trees, redis and valkey have them), f (read, modify, write); several without commas
     #[arg(long, value_name = "LETTERS", default_value = "abcdf")]
@@ -205,6 +209,13 @@ impl KvBenchArgs {
                     systems.push(system);
                 }
             }
+        }
+        let reach = [GetWay::OneSided, GetWay::Rpc];
+        let is_reached = |system: &KvSystem| matches!(system, KvSystem::Longarm { get, layout: KvLayout::Cluster, .. } if reach.contains(get));
+        if !self.servers.is_empty()
+            && (!systems.iter().all(is_reached) || self.depths()?.iter().any(|depth| *depth > 1))
+        {
+            return Err(Error::Usage("--servers goes with --system kv or kv-rpc, and --depth 1".into()));
         }
         match systems.iter().find(|system| self.has_scans() && !system.has_order()) {
             Some(system) => Err(Error::Usage(format!(

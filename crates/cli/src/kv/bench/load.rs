@@ -69,7 +69,7 @@ impl HinderedServer {
     ///
     /// # Errors
     /// If a program does not start, or the server is gone.
-    pub(super) fn start(load: ServerLoad, server: &Child) -> Result<HinderedServer, Error> {
+    pub(super) fn start(load: ServerLoad, server: Option<&Child>) -> Result<HinderedServer, Error> {
         let mut hindered = HinderedServer { spinning: Vec::new(), stopped: None };
         match load {
             ServerLoad::Spinning(0) => {}
@@ -81,6 +81,7 @@ impl HinderedServer {
                 std::thread::sleep(HEAD_START);
             }
             ServerLoad::Stopped => {
+                let server = server.ok_or_else(|| Error::Usage("only a server of this command is stopped".into()))?;
                 let pid = Pid::from_child(server);
                 kill_process(pid, Signal::STOP).map_err(std::io::Error::from)?;
                 hindered.stopped = Some(pid);
@@ -135,7 +136,7 @@ mod tests {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.id())).unwrap();
             stat.rsplit(") ").next().unwrap().chars().next()
         };
-        let hindered = HinderedServer::start(ServerLoad::Stopped, &server).unwrap();
+        let hindered = HinderedServer::start(ServerLoad::Stopped, Some(&server)).unwrap();
         testkit::wait_until("it stands", || state() == Some('T'));
         drop(hindered);
         testkit::wait_until("it goes on", || state() != Some('T'));

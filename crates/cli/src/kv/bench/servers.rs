@@ -22,14 +22,20 @@ const TICKS: f64 = 100.0;
 /// A server's process on a core of its own. Dropping it ends the process.
 pub(super) struct MeasuredServer {
     system: KvSystem,
-    child: Child,
+    /// None: it is not ours.
+    child: Option<Child>,
+    /// Those of a cluster that is not ours, with commas between.
     address: String,
     /// Keeps the socket's directory.
-    _directory: tempfile::TempDir,
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl MeasuredServer {
     pub(super) fn start(system: &KvSystem, args: &KvBenchArgs) -> Result<MeasuredServer, Error> {
+        if !args.servers.is_empty() {
+            let (system, address) = (system.clone(), args.servers.join(","));
+            return Ok(MeasuredServer { system, child: None, address, _directory: None });
+        }
         let directory = tempfile::tempdir()?;
         unpin();
         let (mut command, address) = match system {
@@ -76,8 +82,12 @@ impl MeasuredServer {
             }
         };
         let child = command.spawn().map_err(|error| Error::File(format!("{:?}", command.get_program()), error))?;
-        let mut server =
-            MeasuredServer { system: system.clone(), child, address: String::new(), _directory: directory };
+        let mut server = MeasuredServer {
+            system: system.clone(),
+            child: Some(child),
+            address: String::new(),
+            _directory: Some(directory),
+        };
         server.address = match address {
             Some(address) => server.wait_for(address)?,
             None => server.first_line()?,
@@ -95,12 +105,18 @@ impl MeasuredServer {
 
     /// Hinders the server until the value is dropped.
     pub(super) fn hinder(&self, load: ServerLoad) -> Result<HinderedServer, Error> {
-        HinderedServer::start(load, &self.child)
+        HinderedServer::start(load, self.child.as_ref())
     }
 
-    /// Processor time of the process up to now, in seconds.
+    /// The cluster's servers, if it is not ours.
+    pub(super) fn is_given(&self) -> bool {
+        self.child.is_none()
+    }
+
+    /// Processor time of the process up to now, in seconds. Zero for one that is not ours.
     pub(super) fn cpu_seconds(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let Some(child) = &self.child else { return 0.0 };
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
         let rest = stat.rsplit(") ").next().unwrap_or_default();
         let field =
             |number: usize| rest.split(' ').nth(number).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
@@ -109,7 +125,7 @@ impl MeasuredServer {
 
     fn first_line(&mut self) -> Result<String, Error> {
         let mut line = String::new();
-        if let Some(stdout) = self.child.stdout.take() {
+        if let Some(stdout) = self.child.as_mut().and_then(|child| child.stdout.take()) {
             BufReader::new(stdout).read_line(&mut line)?;
         }
         let found = line.trim().strip_prefix("listening on ").map(String::from);
@@ -125,7 +141,7 @@ impl MeasuredServer {
             if answers {
                 return Ok(address);
             }
-            if let Some(status) = self.child.try_wait()? {
+            if let Some(status) = self.child.as_mut().map(Child::try_wait).transpose()?.flatten() {
                 return Err(Error::Peer(format!("the server ended: {status}")));
             }
             if began.elapsed() > START {
@@ -138,8 +154,10 @@ impl MeasuredServer {
 
 impl Drop for MeasuredServer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
