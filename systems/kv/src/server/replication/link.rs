@@ -30,8 +30,8 @@ pub(super) struct PeerLink {
 impl PeerLink {
     /// Connects to a member, and proves who we are.
     pub(super) fn open(replication: &Replication, address: &str) -> Result<PeerLink, Status> {
-        // A batch is a WRITE into the backup's ring.
-        let options = ClientOptions { way: Some(Way::Ring), connect_timeout: CONNECT, ..ClientOptions::default() };
+        // A batch is a WRITE into the backup's ring. Its completion wakes a backup that sleeps.
+        let options = ClientOptions { way: Some(Way::Immediate), connect_timeout: CONNECT, ..ClientOptions::default() };
         let any = ClientOptions { way: None, ..options.clone() };
         let mut rpc = Client::connect(address, &options).or_else(|_| Client::connect(address, &any))?;
         let secret = replication.secret.as_ref();
