@@ -30,7 +30,8 @@ pub(super) fn commands(options: &KvCompareOptions) -> Vec<KvFigureCommand> {
         wire,
     };
     let read = |topic, wire| KvFigureCommand { topic, arguments: "perf read --size 64 --json".into(), wire };
-    let latency = "--workload c --keys-by uniform --keys 10000 --depth 1";
+    // So few keys that the client knows all places when the measurement begins, over the wire too.
+    let latency = "--workload c --keys-by uniform --keys 1000 --depth 1";
     let rate = format!("--keys {KEYS} --depth {DEPTHS}");
     let ways = |topic, workload, size| {
         let arguments = format!("--system {WAYS} --workload {workload} --keys 10000 --depth 1,16 --size {size}");

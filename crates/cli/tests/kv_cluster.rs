@@ -1,0 +1,88 @@
+//! The guide from one server to three (docs/cluster-guide.md), with a real etcd: servers come, get slots, are drained and leave.
+
+mod support;
+
+use std::process::{Output, Stdio};
+
+use support::{Host, Hosts, Running, first_line};
+use testkit::{said, wait_until};
+
+const ETCD: &str = "http://127.0.0.1:2379/shop";
+const ALL: &str = "127.0.0.1:7521,127.0.0.1:7522,127.0.0.1:7523";
+
+struct TestCluster {
+    hosts: Hosts,
+    secret: String,
+    _etcd: Running,
+}
+
+impl TestCluster {
+    fn start(name: &str) -> TestCluster {
+        let hosts = Hosts::one(name);
+        let secret = hosts.dir().join("cluster-secret");
+        std::fs::write(&secret, "a secret of all members\n").unwrap();
+        let mut etcd = hosts.command(Host::First, "etcd");
+        etcd.arg("--data-dir").arg(hosts.dir().join("etcd")).args(["--log-level", "error", "--unsafe-no-fsync"]);
+        etcd.stdout(Stdio::null()).stderr(Stdio::null());
+        let etcd = Running(etcd.spawn().expect("etcd starts: `cargo xtask packages` installs it"));
+        TestCluster { secret: secret.display().to_string(), hosts, _etcd: etcd }
+    }
+
+    fn member(&self, name: &str, port: u16) -> Running {
+        let mut command = self.hosts.longarm();
+        command.args(["kv", "serve", &format!("127.0.0.1:{port}"), "--etcd", ETCD, "--name", name, "--form-with", "2"]);
+        command.args(["--cluster-secret-file", &self.secret, "--table", "default,max-memory=16M"]);
+        let mut member = Running(command.stdout(Stdio::piped()).spawn().expect("the server starts"));
+        assert!(first_line(&mut member.0).contains("listening"));
+        member
+    }
+
+    fn run(&self, command: &str, arguments: &[&str]) -> Output {
+        self.hosts.longarm().args(["kv", command, "--server", ALL]).args(arguments).output().expect("longarm")
+    }
+
+    fn get(&self, key: &str) -> String {
+        let output = self.run("cli", &["get", key]);
+        assert!(output.status.success(), "{key}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// An order that must be carried out.
+    fn order(&self, command: &str, arguments: &[&str]) -> String {
+        let output = self.run(command, &[arguments, &["--cluster-secret-file", &self.secret]].concat());
+        let text = said(&output);
+        assert!(output.status.success() && text.contains("done"), "{command} {arguments:?}: {text}");
+        text
+    }
+}
+
+#[test]
+fn servers_come_and_leave() {
+    let cluster = TestCluster::start("kv-servers-come-and-leave");
+    let first = cluster.member("a", 7521);
+    let _second = cluster.member("b", 7522);
+    wait_until("the cluster is formed", || cluster.run("cli", &["set", "alice", "tuesday"]).status.success());
+    for number in 0..30 {
+        let (key, value) = (format!("key-{number}"), number.to_string());
+        assert!(cluster.run("cli", &["set", &key, &value]).status.success());
+    }
+    let _third = cluster.member("c", 7523);
+    wait_until("it joins", || said(&cluster.run("status", &[])).contains("3 servers"));
+    // Orders need the secret, and a member of that name.
+    for (arguments, words) in [(vec![], "secret"), (vec!["--cluster-secret-file", "/etc/hostname"], "secret")] {
+        let refused = cluster.run("rebalance", &arguments);
+        assert!(!refused.status.success() && said(&refused).contains(words), "{}", said(&refused));
+    }
+    let nobody = cluster.run("drain", &["z", "--cluster-secret-file", &cluster.secret]);
+    assert!(!nobody.status.success() && said(&nobody).contains("no member"), "{}", said(&nobody));
+    let even = cluster.order("rebalance", &[]);
+    assert!(even.contains("c 5461") || even.contains("c 5462"), "{even}");
+    cluster.order("drain", &["a"]);
+    let status = said(&cluster.run("status", &[]));
+    assert!(status.contains("a 127.0.0.1:7521: no slots"), "{status}");
+    drop(first);
+    assert_eq!(cluster.get("alice"), "tuesday");
+    for number in 0..30 {
+        assert_eq!(cluster.get(&format!("key-{number}")), number.to_string());
+    }
+}
