@@ -261,7 +261,7 @@ fn slots_move_under_load_and_members_are_killed() {
     });
 }
 
-/// Gives an order, again if the member that took it is gone, until no slot is on its way and `holds` is true of the configuration.
+/// Gives an order, again if the member that took it is gone. Returns when no slot is on its way and `holds` is true of the configuration.
 fn comes_true(cluster: &mut KvCluster, order: &ClusterOrder, holds: impl Fn(&ClusterConfig) -> bool) {
     testkit::wait_until(&format!("{order:?} comes true"), || {
         let _ = cluster.refresh();

@@ -185,7 +185,7 @@ fn a_client_that_was_stopped_for_longer_than_its_lease_writes_nothing_late() {
     });
 }
 
-/// What a client knows of its PUT whose lock the server has ended.
+/// The outcome, for a client, of its PUT whose lock the server has ended.
 enum Outcome {
     /// It has ended, for it does not know.
     Unknown,

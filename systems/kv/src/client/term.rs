@@ -20,7 +20,7 @@ pub(crate) struct MemberTerm {
     pub(crate) until_ns: u64,
     /// Changes up to this number are with all backups.
     pub(crate) safe: u64,
-    /// The member has told of a later epoch. What was told before stays true until its end.
+    /// The member has told of a later epoch. This term stays true until its end.
     pub(crate) is_old: bool,
 }
 

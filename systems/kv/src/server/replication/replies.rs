@@ -49,7 +49,7 @@ pub(crate) fn guarded<T>(
         // A refusal says nothing about values.
         return Ok((0, done));
     }
-    // A change was made by the primary, under the table's lock. Whoever follows has it, when it is with all backups.
+    // A change was made by the primary, under the table's lock. The next primary has it, when it is with all backups.
     let number = changed.map_or_else(|| replication.conclude(slot, tenure), Ok)?;
     Ok((number, done))
 }
