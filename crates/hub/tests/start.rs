@@ -36,6 +36,20 @@ fn an_application_without_standard_descriptors_starts_one_too() {
     });
 }
 
+/// A second hub would take the sockets of all programs of the first one.
+#[test]
+fn a_living_hub_of_another_directory_keeps_its_port() {
+    in_new_netns(|| {
+        let (first, second) = (TestHub::new("first"), TestHub::new("second"));
+        let (_client, slot) = Client::attached(&first);
+        let error = Client::start(&second, "outcome").expect("error ");
+        let directory = first.dir().display().to_string();
+        assert!(error.contains("another Longarm hub") && error.contains(&directory), "{error}");
+        let (_another, next) = Client::attached(&first);
+        assert_ne!(slot, next);
+    });
+}
+
 #[test]
 fn many_hubs_of_one_user_do_not_disturb_each_other() {
     use std::os::unix::fs::PermissionsExt;

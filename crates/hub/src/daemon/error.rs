@@ -20,6 +20,17 @@ pub enum HubError {
          come back (they may be stopped): end them and try again"
     )]
     NotRecovered(udp::BindError),
+    /// A hub with another runtime directory has the port, and lives.
+    #[error(
+        "another Longarm hub of this user has UDP port 4791 in this network namespace: process {process}, with the runtime directory \
+         {directory}. Set LONGARM_RUNTIME_DIR to that, or use another network namespace"
+    )]
+    OtherHub {
+        /// Its process.
+        process: u32,
+        /// Its runtime directory, or the reason why it is not known.
+        directory: String,
+    },
     /// Another hub has the lock but does not listen.
     #[error("another hub holds the lock in {path} but cannot be reached")]
     Stuck {

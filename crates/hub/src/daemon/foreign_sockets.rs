@@ -6,10 +6,13 @@
 //! the keeper among the descriptors of such processes and takes it ([`find_keeper`]).
 
 use super::keeper::Keeper;
+use crate::rendezvous::RUNTIME_DIR_VARIABLE;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use std::fs;
 use std::os::fd::OwnedFd;
 
+/// The name of a hub's process.
+const HUB_NAME: &str = "longarm-hub";
 /// Most descriptors of a process that are tried.
 const MOST_DESCRIPTORS: usize = 4096;
 
@@ -20,6 +23,17 @@ pub(super) fn exist() -> bool {
         log::warn!("process {pid} ({name}) has sockets of a client that has ended: the hub stays");
     }
     !others.is_empty()
+}
+
+/// A hub of another runtime directory that lives and has the port's sockets: its process, and its directory.
+pub(super) fn living_hub() -> Option<(u32, String)> {
+    let (pid, _) = udp::other_processes_on_port().into_iter().find(|(_, name)| name == HUB_NAME)?;
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let set = environment
+        .split(|byte| *byte == 0)
+        .find_map(|one| one.strip_prefix(RUNTIME_DIR_VARIABLE.as_bytes())?.strip_prefix(b"="));
+    let directory = set.map_or_else(|| "(unknown)".into(), |path| String::from_utf8_lossy(path).into_owned());
+    Some((pid, directory))
 }
 
 /// A copy of this network namespace's keeper out of any process that this one may inspect (see `ptrace(2)`).

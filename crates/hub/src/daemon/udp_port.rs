@@ -53,6 +53,7 @@ impl UdpPort {
         let (state, slot0_is_new) = match SlotGroup::bind(slots, namespace) {
             Ok(group) => (held(group, None)?, true),
             Err(HubError::Port(error)) if may_be_ours(&error) => {
+                refuse_living_hub()?;
                 let now = Instant::now();
                 let next_probe = now + PROBE_INTERVAL;
                 (PortHold::Wanted { error, next_probe, deadline: now + recovery_wait }, false)
@@ -139,6 +140,7 @@ impl UdpPort {
                 Ok(false)
             }
             Err(HubError::Port(error @ BindError::Taken { .. })) => {
+                refuse_living_hub()?;
                 match foreign_sockets::find_keeper(self.namespace) {
                     Some(keeper) => self.recover(keeper)?.map_err(|_| HubError::NotRecovered(error)),
                     None => Err(HubError::NotRecovered(error)),
@@ -178,6 +180,14 @@ fn held(group: SlotGroup, free_orphans_at: Option<Instant>) -> Result<PortHold, 
     let slot0 = group.socket(0).and_then(Slot0Receiver::new);
     let slot0 = slot0.map_err(HubError::system("receive on slot 0"))?;
     Ok(PortHold::Held { group: Box::new(group), slot0, free_orphans_at })
+}
+
+/// A living hub keeps its sockets: they are not those of a dead one.
+fn refuse_living_hub() -> Result<(), HubError> {
+    match foreign_sockets::living_hub() {
+        Some((process, directory)) => Err(HubError::OtherHub { process, directory }),
+        None => Ok(()),
+    }
 }
 
 /// Whether the sockets in the way could be those of a dead hub of this user.
