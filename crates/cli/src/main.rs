@@ -20,6 +20,8 @@ mod output;
 mod pair;
 mod perf;
 mod rdma;
+#[cfg(test)]
+mod recipes;
 mod report;
 mod rpc;
 mod run;
