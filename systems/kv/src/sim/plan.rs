@@ -54,8 +54,9 @@ impl SimPlan {
         let writable = !matches!(layout, KvLayout::Tree | KvLayout::ClusterAtomic) && rng.u8(..3) > 0;
         let is_eager = writable && rng.bool();
         let has_expiry = !is_eager && rng.u8(..3) == 0;
-        let is_tight = rng.u8(..4) == 0;
-        let max_bytes = if is_tight { rng.u64(24..64) << 10 } else { 1 << 20 };
+        let is_tight = !is_eager && rng.u8(..4) == 0;
+        // So little that the keys of a run do not fit, though the longest value does.
+        let max_bytes = if is_tight { rng.u64(2..8) << 10 } else { 1 << 20 };
         let memory_bytes = if is_tight { max_bytes + (rng.u64(24..64) << 10) } else { 2 << 20 };
         let keys = rng.usize(
             1..=if is_eager {
@@ -91,6 +92,8 @@ impl SimPlan {
             is_eager,
             longest: if is_eager {
                 [&[8, 20][..], &[60, 60, 400]][rng.usize(..2)]
+            } else if is_tight {
+                [&[8, 100, 700][..], &[300, 300, 900], &[500]][rng.usize(..3)]
             } else {
                 [&[8, 30, 30, 100, 700][..], &[8, 100, 1500, 6000], &[8, 8, 8]][rng.usize(..3)]
             },

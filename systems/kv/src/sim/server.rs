@@ -85,7 +85,8 @@ impl SimServer {
         let owner = owner.unwrap_or_else(|error| panic!("the table cannot be made: {error}"));
         let options = TableOptions {
             layout: plan.layout,
-            max_bytes: plan.max_bytes,
+            // The index of an empty table needs some, too.
+            max_bytes: owner.used_bytes() + plan.max_bytes,
             when_full: plan.when_full,
             writable: plan.writable && !world.has(Plant::UncheckedReads),
             lease: Duration::from_nanos(plan.lease_ns),

@@ -10,7 +10,7 @@ fn seeds(usual: u64) -> u64 {
 #[test]
 fn all_rules_hold_and_all_kinds_of_operations_happen() {
     for layout in KvLayout::ALL {
-        let (mut sums, mut locks, mut expired) = ([0; 6], 0, 0);
+        let (mut sums, mut locks, mut expired, mut evicted, mut refused) = ([0; 6], 0, 0, 0, 0);
         for seed in 0..seeds(100) {
             let report = run_seed(layout, seed).unwrap_or_else(|failure| panic!("{failure}"));
             let (counts, figures) = (report.counts, report.figures);
@@ -25,10 +25,13 @@ fn all_rules_hold_and_all_kinds_of_operations_happen() {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
             locks += figures.locks_ended;
             expired += figures.expired;
+            evicted += figures.evicted;
+            refused += figures.refused_full;
         }
         let has_writers = !matches!(layout, KvLayout::Tree | KvLayout::ClusterAtomic);
         let happened = sums.iter().enumerate().all(|(kind, sum)| *sum > 0 || (kind == 3 && !has_writers));
         assert!(happened && expired > 0, "{layout}: {sums:?}, {expired}");
+        assert!(evicted > 0 && refused > 0, "{layout}: the memory was never full: {evicted}, {refused}");
         assert_eq!([sums[3] > 0, locks > 0], [has_writers; 2], "{layout}: {sums:?}, {locks}");
     }
 }
