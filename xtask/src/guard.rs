@@ -8,17 +8,21 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::run::exists;
+use crate::run::{exists, root};
 
 /// The longest binaries take some three minutes, and ten on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The argument that lets cargo run all tests below a guard.
+/// The argument that lets cargo run all tests below a guard. The guard is a copy of this program: a build of the workspace replaces the
+/// program itself.
 pub(crate) fn cargo_config() -> Result<String, String> {
-    let own = std::env::current_exe().map_err(|e| format!("no path of xtask: {e}"))?;
-    let own = own.to_str().ok_or("the path of xtask is no text")?;
-    Ok(format!("target.'cfg(unix)'.runner=['{own}', 'guard']"))
+    let copy = root().join("target/guard");
+    let failed = |error: std::io::Error| format!("cannot copy xtask to {}: {error}", copy.display());
+    // A copy that a test still runs cannot be written to.
+    fs::remove_file(&copy).or_else(|error| if copy.exists() { Err(error) } else { Ok(()) }).map_err(failed)?;
+    fs::copy("/proc/self/exe", &copy).map_err(failed)?;
+    Ok(format!("target.'cfg(unix)'.runner=['{}', 'guard']", copy.display()))
 }
 
 /// Runs a test binary. Returns the code with which a shell would tell how it ended.
