@@ -12,6 +12,7 @@ use journal::Journal;
 use longarm_rpc::{BoxFuture, Executed, Method, Methods, Response, RunOn, Status};
 use parking_lot::Mutex;
 
+use crate::protocol::{GET, GetReply, decode};
 use crate::server::durable::table_log::unknown;
 
 /// Adds a method whose reply waits for the disk.
@@ -25,14 +26,24 @@ pub(crate) fn deferred(
     methods.asynchronous(method, RunOn::Poller, move |request| {
         let mut reply = Vec::new();
         let done = handler(request.get_ref(), &mut reply);
-        // Everything that the handler can have seen has this number at most. A refusal says nothing about values.
+        // A refusal says nothing about values.
         let is_refused = done.as_ref().is_err_and(|status| status.executed() == Executed::No);
-        let (journal, number) = (Arc::clone(&journal), if is_refused { 0 } else { journal.appended() });
+        let appended = journal.appended();
+        let number = if is_refused { 0 } else { last_seen(method, &reply).unwrap_or(appended).min(appended) };
+        let journal = Arc::clone(&journal);
         async move {
             poll_fn(|context| journal.poll_durable(number, context)).await.map_err(|error| unknown(&error))?;
             done.map(|()| Response::new(reply.into()))
         }
     })
+}
+
+/// The number of the last change that a reply tells of. `None`: any that was appended by now. An absent key is of this kind: the change that
+/// removed it has left no number.
+fn last_seen(method: Method, reply: &[u8]) -> Option<u64> {
+    let is_get = method == GET;
+    let (GetReply { found, .. }, _) = is_get.then(|| decode(reply).ok()).flatten()?;
+    found.map(|found| found.version.stamp())
 }
 
 /// Waits in this thread until everything is on disk that was appended by now.
