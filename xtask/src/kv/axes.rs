@@ -77,7 +77,7 @@ pub(super) fn sections(results: &KvResults) -> String {
         }
     }
     text += "\n![PUTs over the number of clients](kv-puts.svg)\n\n## Load of the server's core (K7)\n\nGETs only, zipfian, one client thread; M/s \
-             at the better of the depths 1 and 16, while so many programs compute\non the server's core, or while the server's process is \
+             at the better of the depths 1 and 16.\nMeanwhile so many programs compute on the server's core, or the server's process is \
              stopped.\n\n";
     head(&mut text, "system | as in", ["alone", "1 program", "4 programs", "stopped"].map(String::from));
     for (system, paper) in super::page::WAYS {

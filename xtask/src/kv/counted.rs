@@ -22,8 +22,8 @@ pub(super) fn section(results: &KvResults) -> String {
         reads.map_or_else(|| "–".into(), |reads| format!("{reads:.3}{published}"))
     };
     table(&mut text, "full", &FULL, occupancy);
-    text += "\n![READs over occupancy](kv-reads-occupancy.svg)\n\nREADs of all kinds for zipfian keys (0.99) in tables that are 75 % full, by the \
-             part of the keys whose places\nthe client remembers (K6):\n\n";
+    text += "\n![READs over occupancy](kv-reads-occupancy.svg)\n\nREADs of all kinds for zipfian keys (0.99) in tables that are 75 % full.\n\
+             The client remembers the places of a part of the keys (K6):\n\n";
     let cached = |layout: &str, percent: u64| {
         let reads = results.counted(layout, "cache", percent, "reads");
         reads.map_or_else(|| "–".into(), |reads| format!("{reads:.2}"))
