@@ -62,6 +62,8 @@ pub struct BlockAllocator {
     /// Free runs of pages: start and length. No two touch.
     runs: BTreeMap<u64, u64>,
     slabs: BTreeMap<u64, Slab>,
+    /// The number of slabs without a block in use or waiting.
+    empty_slabs: usize,
     /// For each class, slabs with a free block.
     open: FxHashMap<SizeClass, Vec<u64>>,
     /// Blocks in use: a peer with the right to write may lead the owner anywhere. The owner alone chooses the keys, so
@@ -82,6 +84,7 @@ impl BlockAllocator {
             options,
             runs,
             slabs: BTreeMap::new(),
+            empty_slabs: 0,
             open: FxHashMap::default(),
             held: FxHashMap::default(),
             waiting: VecDeque::new(),
@@ -120,7 +123,11 @@ impl BlockAllocator {
     /// If there is no room now.
     pub fn allocate(&mut self, class: SizeClass) -> Result<u64, NoRoom> {
         let no_room = NoRoom { wanted_bytes: class.bytes(), waiting_bytes: self.waiting_bytes };
-        let at = if self.is_small(class) { self.take_from_slab(class) } else { self.take_run(run_bytes(class)) };
+        let at = match self.take(class) {
+            // Slabs of other classes may be empty.
+            None if self.give_empty_slabs() => self.take(class),
+            taken => taken,
+        };
         let at = at.ok_or(no_room)?;
         self.used_bytes += class.bytes();
         self.held.insert(at, class);
@@ -148,6 +155,26 @@ impl BlockAllocator {
         class.bytes() < self.options.slab_bytes / 2
     }
 
+    fn take(&mut self, class: SizeClass) -> Option<u64> {
+        if self.is_small(class) { self.take_from_slab(class) } else { self.take_run(run_bytes(class)) }
+    }
+
+    /// Makes runs of all empty slabs. False if there are none.
+    fn give_empty_slabs(&mut self) -> bool {
+        if self.empty_slabs == 0 {
+            return false;
+        }
+        self.empty_slabs = 0;
+        let empty: Vec<(u64, Slab)> = self.slabs.extract_if(.., |_, slab| slab.used == 0).collect();
+        for (start, slab) in &empty {
+            if let Some(open) = self.open.get_mut(&slab.class) {
+                open.retain(|other| other != start);
+            }
+            self.give_run(*start, slab.len_bytes);
+        }
+        true
+    }
+
     fn take_from_slab(&mut self, class: SizeClass) -> Option<u64> {
         let open = self.open.entry(class).or_default();
         if open.is_empty() {
@@ -156,11 +183,13 @@ impl BlockAllocator {
             let count = len_bytes / class.bytes();
             let free = (0..count).rev().map(|number| start + number * class.bytes()).collect();
             self.slabs.insert(start, Slab { class, len_bytes, free, used: 0 });
+            self.empty_slabs += 1;
             self.open.entry(class).or_default().push(start);
         }
         let open = self.open.get_mut(&class)?;
         let slab = self.slabs.get_mut(open.last()?)?;
         let at = slab.free.pop()?;
+        self.empty_slabs -= usize::from(slab.used == 0);
         slab.used += 1;
         if slab.free.is_empty() {
             open.pop();
@@ -179,14 +208,16 @@ impl BlockAllocator {
         slab.free.push(at);
         slab.used -= 1;
         let (is_empty, len_bytes) = (slab.used == 0, slab.len_bytes);
+        self.empty_slabs += usize::from(is_empty);
         let open = self.open.entry(class).or_default();
         if was_full {
             open.push(start);
         }
-        // One empty slab of each class stays, so that a block that comes and goes does not make one each time.
+        // One empty slab of each class stays while there is room, so that a block that comes and goes does not make one each time.
         if is_empty && open.len() > 1 {
             open.retain(|other| *other != start);
             self.slabs.remove(&start);
+            self.empty_slabs -= 1;
             self.give_run(start, len_bytes);
         }
     }
@@ -241,6 +272,23 @@ mod tests {
         assert_eq!((blocks.used_bytes(), blocks.waiting_bytes()), (64, 0));
     }
 
+    /// Memory that was cut for small blocks serves large ones, and blocks of other lengths, when the small ones are gone.
+    #[test]
+    fn empty_slabs_make_room_for_others() {
+        let options = AllocatorOptions { slab_bytes: 4096, reuse_after_ns: 0 };
+        let mut blocks = BlockAllocator::new(0..4 * 4096, options);
+        for len_bytes in [64, 128, 512, 1024] {
+            let at = blocks.allocate(class(len_bytes)).unwrap();
+            blocks.free(at, class(len_bytes));
+        }
+        let whole = blocks.allocate(class(4 * 4096)).unwrap();
+        assert!(blocks.allocate(class(64)).is_err());
+        blocks.free(whole, class(4 * 4096));
+        let small = blocks.allocate(class(64)).unwrap();
+        assert!(blocks.allocate(class(4 * 4096)).is_err(), "one slab is in use");
+        assert!(blocks.is_held(small, class(64)) && blocks.allocate(class(3 * 4096)).is_ok());
+    }
+
     #[test]
     fn blocks_never_overlap_and_all_memory_comes_back() {
         let options = AllocatorOptions { slab_bytes: 16 << 10, reuse_after_ns: 0 };
@@ -267,6 +315,7 @@ mod tests {
         held.iter().for_each(|(at, class)| blocks.free(*at, *class));
         assert_eq!((blocks.used_bytes(), blocks.waiting_bytes()), (0, 0));
         // Each class keeps one empty slab at most.
+        assert_eq!(blocks.empty_slabs, blocks.slabs.len());
         let kept: u64 = blocks.slabs.values().map(|slab| slab.len_bytes).sum();
         assert_eq!(blocks.runs.values().sum::<u64>() + kept, (1 << 20) - 4096);
     }
