@@ -57,7 +57,7 @@ impl SimPlan {
         let is_tight = !is_eager && rng.u8(..4) == 0;
         // So little that the keys of a run do not fit. The longest value does, beside the index and the notes of all keys, which never
         // shrink.
-        let max_bytes = if is_tight { rng.u64(9..14) << 10 } else { 1 << 20 };
+        let max_bytes = if is_tight { rng.u64(5..9) << 10 } else { 1 << 20 };
         let memory_bytes = if is_tight { max_bytes + (rng.u64(24..64) << 10) } else { 2 << 20 };
         let keys = rng.usize(
             1..=if is_eager {
@@ -94,7 +94,7 @@ impl SimPlan {
             longest: if is_eager {
                 [&[8, 20][..], &[60, 60, 400]][rng.usize(..2)]
             } else if is_tight {
-                [&[100, 900, 1800][..], &[900, 900, 1800], &[1800]][rng.usize(..3)]
+                [&[100, 900][..], &[900, 900, 1800], &[1800]][rng.usize(..3)]
             } else {
                 [&[8, 30, 30, 100, 700][..], &[8, 100, 1500, 6000], &[8, 8, 8]][rng.usize(..3)]
             },
