@@ -29,7 +29,7 @@ pub(super) struct PeerLink {
 
 impl PeerLink {
     /// Connects to a member, and proves who we are.
-    pub(super) fn open(replication: &Replication, address: &str) -> Result<PeerLink, Status> {
+    pub(super) fn open(replication: &Replication, address: &str, purpose: LinkPurpose) -> Result<PeerLink, Status> {
         // A batch is a WRITE into the backup's ring. Its completion wakes a backup that sleeps.
         let options = ClientOptions { way: Some(Way::Immediate), connect_timeout: CONNECT, ..ClientOptions::default() };
         let any = ClientOptions { way: None, ..options.clone() };
@@ -45,6 +45,7 @@ impl PeerLink {
         let join = JoinRequest {
             protocol: PROTOCOL,
             from: replication.right.member().clone(),
+            purpose,
             tables: replication.tables.iter().map(|table| table.name.clone()).collect(),
             nonce,
             own_nonce,

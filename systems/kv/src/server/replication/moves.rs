@@ -14,7 +14,7 @@ use crate::protocol::{decode, encode};
 use crate::server::replication::core::Replication;
 use crate::server::replication::left_keys::LeftKeys;
 use crate::server::replication::link::PeerLink;
-use crate::server::replication::words::{HandOverReply, HandOverRequest};
+use crate::server::replication::words::{HandOverReply, HandOverRequest, LinkPurpose};
 
 /// The longest time for which the thread does not look by itself.
 const REST: Duration = Duration::from_millis(100);
@@ -63,7 +63,7 @@ impl Replication {
     /// Asks a former primary whether it has released a share. If so, this member serves it from now on.
     fn ask(&self, links: &mut BTreeMap<MemberId, PeerLink>, former: &MemberId, ask: HandOverAsk) -> Result<(), Status> {
         if !links.contains_key(former) {
-            let link = PeerLink::open(self, &self.address_of(former)?)?;
+            let link = PeerLink::open(self, &self.address_of(former)?, LinkPurpose::Moves)?;
             links.insert(former.clone(), link);
         }
         let Some(link) = links.get_mut(former) else { return Ok(()) };

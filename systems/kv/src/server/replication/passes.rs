@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::proof::{Nonce, TableSecret};
 use crate::protocol::GrantKey;
 use crate::server::random::fill_random;
+use crate::server::replication::words::LinkPurpose;
 
 /// The name in proofs, beside those of tables. No table has it: it is empty.
 const NAME: &str = "";
@@ -19,7 +20,7 @@ const MOST: usize = 1024;
 #[derive(Default)]
 pub(super) struct Passes {
     challenges: Mutex<VecDeque<Nonce>>,
-    passes: Mutex<VecDeque<(GrantKey, MemberId)>>,
+    passes: Mutex<VecDeque<(GrantKey, MemberId, LinkPurpose)>>,
 }
 
 impl Passes {
@@ -38,20 +39,20 @@ impl Passes {
         at.and_then(|at| challenges.remove(at)).is_some()
     }
 
-    /// A pass for a member.
-    pub(super) fn admit(&self, member: MemberId) -> Result<GrantKey, Status> {
+    /// A pass for a link of a member. It replaces that of the member's last link for the same purpose.
+    pub(super) fn admit(&self, member: MemberId, purpose: LinkPurpose) -> Result<GrantKey, Status> {
         let mut pass = [0; 16];
         fill_random(&mut pass)?;
         let mut passes = self.passes.lock();
-        passes.retain(|(_, other)| *other != member);
-        keep(&mut passes, (pass, member));
+        passes.retain(|(_, other, for_what)| *other != member || *for_what != purpose);
+        keep(&mut passes, (pass, member, purpose));
         Ok(pass)
     }
 
     /// The member with a pass.
     pub(super) fn find(&self, pass: &GrantKey) -> Result<MemberId, Status> {
         let passes = self.passes.lock();
-        let found = passes.iter().find(|(other, _)| other == pass).map(|(_, member)| member.clone());
+        let found = passes.iter().find(|(other, ..)| other == pass).map(|(_, member, _)| member.clone());
         found.ok_or_else(|| Status::aborted("no such pass: the member has to join again"))
     }
 }
@@ -79,4 +80,20 @@ pub(super) fn answer_proof(secret: Option<&TableSecret>, nonces: (&Nonce, &Nonce
 
 pub(super) fn is_answer_proof(secret: Option<&TableSecret>, nonces: (&Nonce, &Nonce), proof: &Nonce) -> bool {
     secret.is_none_or(|secret| secret.is_server_proof(NAME, nonces, proof))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The link that asks for shares must not end the stream of records of the same member.
+    #[test]
+    fn links_for_records_and_for_moves_have_passes_of_their_own() {
+        let (passes, member) = (Passes::default(), MemberId { name: "a".into(), incarnation: 1 });
+        let admit = |purpose| passes.admit(member.clone(), purpose).unwrap();
+        let (records, moves) = (admit(LinkPurpose::Records), admit(LinkPurpose::Moves));
+        assert!(passes.find(&records).is_ok() && passes.find(&moves).is_ok());
+        let again = admit(LinkPurpose::Moves);
+        assert!(passes.find(&records).is_ok() && passes.find(&moves).is_err() && passes.find(&again).is_ok());
+    }
 }

@@ -11,6 +11,7 @@ use replica::{BatchAck, ReplicaBatch};
 
 use crate::server::replication::core::Replication;
 use crate::server::replication::link::PeerLink;
+use crate::server::replication::words::LinkPurpose;
 
 /// The longest time for which the thread does not look by itself.
 const REST: Duration = Duration::from_millis(10);
@@ -71,7 +72,7 @@ impl PeerThread {
     fn try_send(&mut self, batch: &ReplicaBatch) -> Result<BatchAck, Status> {
         let link = match self.link.take() {
             Some(link) => link,
-            None => PeerLink::open(&self.replication, &self.replication.address_of(&self.to)?)?,
+            None => PeerLink::open(&self.replication, &self.replication.address_of(&self.to)?, LinkPurpose::Records)?,
         };
         self.link.insert(link).send(batch)
     }

@@ -55,7 +55,7 @@ impl Replication {
             return Err(Status::invalid_argument(words));
         }
         let proof = answer_proof(self.secret.as_ref(), nonces);
-        encode(&JoinReply { pass: self.passes.admit(request.from)?, proof }, &[], reply);
+        encode(&JoinReply { pass: self.passes.admit(request.from, request.purpose)?, proof }, &[], reply);
         Ok(())
     }
 

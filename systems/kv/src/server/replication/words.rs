@@ -54,11 +54,21 @@ pub(super) struct HandOverReply {
     pub(super) in_step: Option<Vec<MemberId>>,
 }
 
+/// A member has a link of each kind to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum LinkPurpose {
+    /// Batches of records.
+    Records,
+    /// Questions for shares.
+    Moves,
+}
+
 /// A primary introduces itself.
 #[derive(Serialize, Deserialize)]
 pub(super) struct JoinRequest {
     pub(super) protocol: u16,
     pub(super) from: MemberId,
+    pub(super) purpose: LinkPurpose,
     /// Its tables in the order of their names: records number them so.
     pub(super) tables: Vec<String>,
     pub(super) nonce: Nonce,
