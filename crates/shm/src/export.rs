@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use wire::{Qpn, RKey};
 
 use crate::layout::{EXPORT_MAGIC, ExportArea, KEY_SLOTS, KeyRecord, MAX_SLOTS, QpRecord, VERSION};
+use crate::life::HeldLife;
 use crate::mapping::SharedArea;
 use crate::{record, sleep, sys};
 
@@ -63,8 +64,8 @@ impl Export {
     /// Makes an export without keys and queue pairs. `keys` leads peers to the slots of keys.
     ///
     /// # Errors
-    /// The error of memfd_create(2), ftruncate(2), mmap(2) or sealing; a kernel before 5.1 has no
-    /// `F_SEAL_FUTURE_WRITE`.
+    /// The error of memfd_create(2), ftruncate(2), mmap(2), pthread_mutex_init(3) or sealing; a kernel before 5.1
+    /// has no `F_SEAL_FUTURE_WRITE`.
     pub fn new(keys: &RemoteKeys) -> io::Result<Export> {
         // Links register too. In a process with several threads the first registration takes milliseconds, so
         // it must not delay a message.
@@ -75,6 +76,7 @@ impl Export {
         for (word, value) in area.remote_keys.iter().zip(keys.to_words()) {
             word.store(value, Relaxed);
         }
+        area.life.init()?;
         let start = &area.start.0;
         start.full_fences.store(u32::from(!sys::barrier_everywhere()), Relaxed);
         start.nonce.store(*nonce, Relaxed);
@@ -93,6 +95,12 @@ impl Export {
     /// The file as a shared handle, for a caller that gives it to peers for as long as this process lives.
     pub fn shared_fd(&self) -> Arc<OwnedFd> {
         self.fd.clone()
+    }
+
+    /// Ties the life that [`Peer::has_died`](crate::Peer::has_died) tells of to the calling thread, until the drop of
+    /// the returned value. `None` if a thread is tied already.
+    pub fn hold_life(&self) -> Option<HeldLife<'_>> {
+        self.area.life.hold()
     }
 
     /// Publishes a key in a slot; it replaces the previous one.

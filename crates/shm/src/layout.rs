@@ -8,10 +8,11 @@ use memory::RemoteKeys;
 use wire::Qpn;
 
 use crate::cells::{CELL_BYTES, Cells, HEADER_BYTES};
+use crate::life::LifeLock;
 use crate::mapping::{CacheLine, Layout};
 
 /// The version of both layouts and of the messages on the socket.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 /// "LongarmE", "LongarmL".
 pub(crate) const EXPORT_MAGIC: u64 = 0x456d_7261_676e_6f4c;
 pub(crate) const LINK_MAGIC: u64 = 0x4c6d_7261_676e_6f4c;
@@ -86,6 +87,8 @@ pub(crate) struct ExportArea {
     pub(crate) start: CacheLine<FileHeader>,
     /// The owner's sleep words: see [`sleep`](crate::sleep).
     pub(crate) asleep: CacheLine<SleepWords>,
+    /// Tells the owner's death.
+    pub(crate) life: LifeLock,
     pub(crate) remote_keys: [AtomicU64; RemoteKeys::WORDS],
     /// By the high byte of a queue pair number: the part of `qps` for it, counted from one; 0 for none.
     pub(crate) parts: CacheLine<[AtomicU8; 256]>,

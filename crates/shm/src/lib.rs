@@ -14,6 +14,7 @@
 //!
 //! Guarantees:
 //! - A process that is killed at any instruction leaves no lock taken and no frame half sent.
+//! - A peer that looks at [`Peer::has_died`] behind an access knows whether it has reached a living process.
 //! - After a key was closed and [`Link::wait_for_peer_accesses`] returned, no honest peer uses its memory.
 //! - Arbitrary bytes from a peer, in shared memory or on the socket, harm only that peer's link. Words are
 //!   copied out before they are checked, lengths and positions are bounded, and files must be sealed against
@@ -24,7 +25,7 @@
 //! of frames, nor the introduction of two processes.
 //!
 //! Each unsafe part has its module: `mapping` maps files and gives them a layout, `lane` copies frames,
-//! `objects` returns spans of mapped objects, `sys` and `peer` call the kernel.
+//! `life` locks a mutex of the C library, `objects` returns spans of mapped objects, `sys` and `peer` call the kernel.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod admission;
@@ -37,6 +38,7 @@ mod hazard;
 mod hostile;
 mod lane;
 mod layout;
+mod life;
 mod link;
 mod mapping;
 mod number_hash;
@@ -55,6 +57,7 @@ pub use error::{Death, LinkError};
 pub use export::{Export, SharedQp};
 pub use lane::{Consumer, Frame, Producer, Room};
 pub use layout::{LANES, MAX_FRAME_BYTES, MAX_SLOTS};
+pub use life::HeldLife;
 pub use link::{Hazard, Link, LinkEnds};
 pub use objects::{MAX_OBJECTS, Object};
 pub use peer::{FoundRecord, IntroducedPeer, Peer};

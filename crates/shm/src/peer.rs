@@ -232,6 +232,13 @@ impl Peer {
         self.far.get().map(|far| far.process.as_fd())
     }
 
+    /// Whether the thread that [holds](crate::Export::hold_life) the peer's life has died, and so its process, as the
+    /// kernel tells. To be called behind accesses to its memory: false means that they have reached a living process.
+    #[inline(always)]
+    pub fn has_died(&self) -> bool {
+        self.area.life.has_died()
+    }
+
     /// True unless the peer is known to have ended.
     pub fn is_alive(&self) -> bool {
         !self.gone.load(Acquire)

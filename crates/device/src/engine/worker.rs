@@ -98,6 +98,9 @@ pub(crate) struct Worker {
 
 impl Worker {
     fn run(mut self) {
+        let engine = self.engine.clone();
+        // Peers on this host see at once if this thread dies, and so the process.
+        let _life = engine.shm.as_ref().and_then(|shm| shm.export.export().hold_life());
         self.maintain();
         while !self.background().is_stopped() {
             self.engine.count_unmapped();

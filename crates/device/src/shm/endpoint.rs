@@ -96,6 +96,13 @@ impl ShmEndpoint {
         self.recent.borrow_mut().forget_object();
     }
 
+    /// To be called behind each access to the peer's memory, which outlives its owner. The peer's successor may have
+    /// answered other clients by then, so an access to the memory of a dead process must not succeed.
+    #[inline]
+    fn check_owner_lives(&self) -> Result<(), ShmError> {
+        if self.link.peer().has_died() { Err(ShmError::PeerDead) } else { Ok(()) }
+    }
+
     pub(crate) fn link(&self) -> Arc<ShmLink> {
         self.link.clone()
     }
@@ -120,6 +127,7 @@ impl ShmPath for ShmEndpoint {
     #[inline]
     fn write(&self, memory: &Registry, pd: PdId, payload: &Payload, to: RemoteAddr) -> Result<(), ShmError> {
         self.write_there(memory, pd, payload, to)?;
+        self.check_owner_lives()?;
         self.link.peer().announce_change();
         self.tally.add(DirectAccess::Write);
         Ok(())
@@ -127,6 +135,7 @@ impl ShmPath for ShmEndpoint {
 
     fn write_bytes(&self, bytes: &[u8], to: RemoteAddr) -> Result<(), ShmError> {
         self.write_bytes_there(bytes, to)?;
+        self.check_owner_lives()?;
         self.link.peer().announce_change();
         self.tally.add(DirectAccess::Write);
         Ok(())
@@ -135,6 +144,7 @@ impl ShmPath for ShmEndpoint {
     #[inline]
     fn read(&self, memory: &Registry, pd: PdId, sgl: &[Sge], len_bytes: u32, from: RemoteAddr) -> Result<(), ShmError> {
         self.read_there(memory, pd, sgl, len_bytes, from)?;
+        self.check_owner_lives()?;
         self.tally.add(DirectAccess::Read);
         Ok(())
     }
@@ -148,6 +158,7 @@ impl ShmPath for ShmEndpoint {
         lock_mask: Option<u64>,
     ) -> Result<u32, ShmError> {
         let taken = self.read_bytes_there(memory, out, from, lock_mask)?;
+        self.check_owner_lives()?;
         self.tally.add(DirectAccess::Read);
         Ok(taken)
     }
@@ -163,6 +174,7 @@ impl ShmPath for ShmEndpoint {
     ) -> Result<u32, ShmError> {
         let object = object::RemoteObject { at: from, len_bytes, lock_mask };
         let taken = self.read_object_there(memory, pd, sgl, object)?;
+        self.check_owner_lives()?;
         self.tally.add(DirectAccess::Read);
         Ok(taken)
     }
@@ -170,6 +182,7 @@ impl ShmPath for ShmEndpoint {
     #[inline]
     fn remote_op(&self, memory: &Registry, remote_op: &RemoteOp, rkey: RKey) -> Result<u64, ShmError> {
         let before = self.remote_op_there(memory, remote_op, rkey)?;
+        self.check_owner_lives()?;
         self.link.peer().announce_change();
         let is_write = matches!(remote_op, RemoteOp::Write(..));
         self.tally.add(if is_write { DirectAccess::Write } else { DirectAccess::Atomic });

@@ -173,10 +173,17 @@ impl Other {
     }
 }
 
-impl Drop for Other {
-    fn drop(&mut self) {
+impl Other {
+    /// Kills it, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) fn play(name: &str) -> bool {
         "objects" => objects(),
         "far" => far(),
         "echo" => echo(),
+        "alive" => alive(),
         "stream" => kill::stream(),
         _ => return false,
     }
@@ -47,6 +48,26 @@ fn far() {
     couple.send(if now[..] == expected[..] { b"right" } else { b"wrong" });
     // Waits until the parent kills this process.
     couple.receive();
+}
+
+/// Ties its life to a thread, until it is told to let go of it; and once more.
+fn alive() {
+    let couple = Couple::inherit();
+    for _ in 0..2 {
+        let life = couple.export.hold_life().expect("nobody holds it");
+        assert!(couple.export.hold_life().is_none());
+        couple.send(b"held");
+        assert_eq!(couple.receive(), b"on");
+        drop(life);
+        couple.send(b"let go");
+        assert_eq!(couple.receive(), b"on");
+    }
+    let _life = couple.export.hold_life().expect("nobody holds it");
+    couple.send(b"held");
+    // Waits until the parent kills this process, or lets it end without a drop.
+    if couple.receive() == b"end" {
+        std::process::exit(0);
+    }
 }
 
 fn echo() {

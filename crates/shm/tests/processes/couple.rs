@@ -70,6 +70,12 @@ impl Couple {
         wait_for("a frame", || take(&self.link))
     }
 
+    /// Waits until the child has ended by itself.
+    pub(crate) fn wait(&mut self) {
+        let mut child = self.child.take().expect("a child");
+        assert!(child.wait().expect("our child").success());
+    }
+
     /// Kills the child and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

@@ -82,6 +82,30 @@ fn nobody_sleeps_through_a_frame() {
 }
 
 #[test]
+fn the_kernel_tells_of_a_death_before_anybody_can_wait_for_it() {
+    for how in ["killed", "end"] {
+        let mut couple = Couple::start("alive");
+        for _ in 0..2 {
+            for said in [&b"held"[..], b"let go"] {
+                assert_eq!(couple.receive(), said);
+                assert!(!couple.link.peer().has_died());
+                couple.send(b"on");
+            }
+        }
+        assert_eq!(couple.receive(), b"held");
+        assert!(!couple.link.peer().has_died());
+        if how == "end" {
+            couple.send(b"end");
+            couple.wait();
+        } else {
+            couple.kill();
+        }
+        assert!(couple.link.peer().has_died(), "{how}");
+        assert!(!couple.link.is_dead(), "nobody has looked at the socket");
+    }
+}
+
+#[test]
 fn a_child_that_is_killed_is_noticed() {
     let mut couple = Couple::start("echo");
     couple.send(b"hello");
