@@ -71,6 +71,7 @@ pub use error::{CaptureError, CqError, Error, OpenError, PostFailure};
 pub use handles::channel::CompChannel;
 pub use handles::cq::{Cq, CqSpec};
 pub use handles::device::{Device, OpenOptions};
+pub use handles::memory_watch::MemoryWatch;
 pub use handles::mr::Mr;
 pub use handles::mw::Mw;
 pub use handles::pd::Pd;

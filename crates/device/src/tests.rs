@@ -12,6 +12,7 @@ mod hostile;
 mod idle;
 mod lifetimes;
 mod many;
+mod memory_watch;
 mod naps;
 mod objects;
 mod on_demand;

@@ -194,6 +194,7 @@ pub mod error;
 mod events;
 mod flight;
 mod in_flight;
+mod memory_watch;
 mod object;
 mod open_device;
 mod posted;
@@ -241,7 +242,9 @@ pub use srq::SharedReceiveQueue;
 pub use window::{BoundWindow, Window, WindowType};
 pub use work::{Unsignaled, Work};
 
-pub use device::{Capabilities, CqError, DeviceCounters, DeviceInfo, Limits, PortInfo, PortState, Provider};
+pub use device::{
+    Capabilities, CqError, DeviceCounters, DeviceInfo, Limits, MemoryWatch, PortInfo, PortState, Provider,
+};
 pub use faults::FaultPlan;
 pub use memory::{BorrowedMemory, OwnedMemory};
 pub use transport::{Access, CompletionOp, Mtu, QpCounters, QpEvent, QpState, QpType, Reason, ReplyBytes, Status};

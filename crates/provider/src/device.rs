@@ -26,6 +26,7 @@ pub enum Device {
     Verbs(verbs::Device),
 }
 
+const NO_MEMORY_WATCH: Error = Error::Invalid("only Longarm's own devices tell of changes of memory");
 const NO_INSTRUMENTS: Error = Error::Invalid("only Longarm's own devices inject faults and capture packets");
 
 impl Device {
@@ -125,6 +126,17 @@ impl Device {
             Device::Longarm(device) => Pd::Longarm(device.alloc_pd()?),
             Device::Verbs(device) => Pd::Verbs(device.alloc_pd()?),
         })
+    }
+
+    /// Makes a watch over the memory of this process.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left, or the device is one of the system: its peers change memory and tell nobody.
+    pub fn watch_memory(&self) -> Result<device::MemoryWatch, Error> {
+        match self {
+            Device::Longarm(device) => device.watch_memory(),
+            Device::Verbs(_) => Err(NO_MEMORY_WATCH),
+        }
     }
 
     /// Makes a channel for events of completion queues.

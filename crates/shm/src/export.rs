@@ -208,6 +208,11 @@ impl Export {
         sleep::stay_awake(&self.area.asleep.0.memory);
     }
 
+    /// Whether peers are told that a thread sleeps until the memory changes.
+    pub fn is_memory_watched(&self) -> bool {
+        sleep::is_asleep(&self.area.asleep.0.memory)
+    }
+
     fn has_full_fences(&self) -> bool {
         self.area.start.0.full_fences.load(Relaxed) != 0
     }

@@ -145,7 +145,7 @@ impl Peer {
     /// True if it has announced that it sleeps.
     #[inline(always)]
     pub fn is_asleep(&self) -> bool {
-        self.area.asleep.0.frames.load(Relaxed) & sleep::ASLEEP != 0
+        sleep::is_asleep(&self.area.asleep.0.frames)
     }
 
     /// Wakes it if it sleeps; to be called after frames were committed. Costs a load of its sleep word while

@@ -41,7 +41,7 @@ use crate::sync::{AtomicU32, compiler_fence, fence};
 use crate::sys;
 
 /// The owner of the word sleeps, or is about to.
-pub(crate) const ASLEEP: u32 = 1;
+const ASLEEP: u32 = 1;
 /// Senders must fence: the owner sleeps often.
 const FENCES: u32 = 2;
 /// The increment of the word for each nap.
@@ -50,9 +50,20 @@ const NAP: u32 = 4;
 /// The owner is about to sleep; `often` if it will again very soon. Returns true if it may block.
 pub(crate) fn fall_asleep(word: &AtomicU32, often: bool, full_fences: bool) -> bool {
     let before = word.load(Relaxed);
+    let number = if before & ASLEEP == 0 { before.wrapping_add(NAP) } else { before };
+    begin_nap(word, before, number, often, full_fences)
+}
+
+/// The owner is about to begin another nap, whether the one before has ended or not. Returns true if it may block. Another
+/// thread of the owner may sleep in the nap before: the word never tells that nobody does.
+pub(crate) fn fall_asleep_again(word: &AtomicU32, full_fences: bool) -> bool {
+    let before = word.load(Relaxed);
+    begin_nap(word, before, before.wrapping_add(NAP), true, full_fences)
+}
+
+fn begin_nap(word: &AtomicU32, before: u32, number: u32, often: bool, full_fences: bool) -> bool {
     let fenced = full_fences || (often && before & FENCES != 0);
-    let number = if before & ASLEEP == 0 { before.wrapping_add(NAP) } else { before } & !(NAP - 1);
-    let nap = number | ASLEEP | if often { FENCES } else { 0 };
+    let nap = number & !(NAP - 1) | ASLEEP | if often { FENCES } else { 0 };
     word.store(nap, Relaxed);
     fence(SeqCst);
     if fenced || sys::barrier_everywhere() {
@@ -62,10 +73,10 @@ pub(crate) fn fall_asleep(word: &AtomicU32, often: bool, full_fences: bool) -> b
     false
 }
 
-/// The owner is about to begin another nap, whether the one before has ended or not. Returns true if it may block.
-pub(crate) fn fall_asleep_again(word: &AtomicU32, full_fences: bool) -> bool {
-    wake_up(word);
-    fall_asleep(word, true, full_fences)
+/// Whether the owner sleeps, or is about to.
+#[inline(always)]
+pub(crate) fn is_asleep(word: &AtomicU32) -> bool {
+    word.load(Relaxed) & ASLEEP != 0
 }
 
 /// The owner is awake.

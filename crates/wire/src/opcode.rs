@@ -236,6 +236,12 @@ impl OpcodeInfo {
         )
     }
 
+    /// Whether its responder changes memory for it, beside that of a receive WQE.
+    pub const fn changes_memory(&self) -> bool {
+        use Operation::{AtomicWrite, Call, CompareSwap, FetchAdd, Write};
+        matches!(self.operation, Write | CompareSwap | FetchAdd | AtomicWrite | Call)
+    }
+
     /// Whether a responder sends it; the completer handles it.
     pub const fn is_response(&self) -> bool {
         use Operation::{Acknowledge, AtomicAcknowledge, ReadResponse, Reply, SelectiveAcknowledge};

@@ -44,11 +44,11 @@ impl Alarm {
         sleep_on(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], longest);
     }
 
-    /// Sleeps until it is rung, the other descriptor is readable, or the time is over.
-    pub(crate) fn sleep(&self, other: BorrowedFd<'_>, longest: Duration) {
-        let mut descriptors =
-            [PollFd::new(&self.descriptor, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
-        sleep_on(&mut descriptors, longest);
+    /// Sleeps until it is rung, one of the other descriptors is readable, or the time is over.
+    pub(crate) fn sleep(&self, channel: BorrowedFd<'_>, memory: Option<BorrowedFd<'_>>, longest: Duration) {
+        let [ours, channel, memory] = [self.descriptor.as_fd(), channel, memory.unwrap_or(channel)]
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        sleep_on(&mut [ours, channel, memory], longest);
     }
 }
 

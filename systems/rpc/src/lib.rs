@@ -57,6 +57,7 @@ mod code;
 mod frame;
 mod handshake;
 mod link;
+mod memory_sleep;
 mod message;
 mod metadata;
 mod observe;

@@ -6,6 +6,7 @@
 
 mod caller;
 mod leave;
+pub(crate) mod memory_watchers;
 pub(crate) mod nap;
 mod peers;
 mod post;
@@ -48,6 +49,7 @@ use crate::qp::services::QpServices;
 use crate::qp::slots::PortSlots;
 use crate::schedule::Schedule;
 use crate::schedule::activity::Activity;
+use memory_watchers::MemoryWatchers;
 use scratch::ThreadScratch;
 use watch::SocketWatch;
 
@@ -80,6 +82,7 @@ pub(crate) struct Engine {
     pub(crate) shm: Option<LanePath>,
     pub(crate) activity: Activity,
     pub(crate) watch: SocketWatch,
+    pub(crate) memory_watchers: MemoryWatchers,
     pub(crate) naps: bool,
     pub(crate) quotas: Quotas,
     ids: AtomicU32,
@@ -116,6 +119,7 @@ impl Engine {
             shm: parts.shm,
             activity: Activity::default(),
             watch: SocketWatch::new(parts.bell)?,
+            memory_watchers: MemoryWatchers::default(),
             naps: parts.naps,
             quotas: Quotas::default(),
             ids: AtomicU32::new(1),

@@ -4,7 +4,7 @@
 //! threads want the processor: the thread would lose it in any case. It ends with the first packet, frame or completion.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::SeqCst, fence};
 use std::time::Duration;
 
 use crate::clock;
@@ -68,8 +68,13 @@ impl Engine {
         if self.step(StepCaller::Application, scratch) {
             scratch.rest.found();
         }
-        scratch.rest.announce(self.watch.ticket());
-        true
+        let ticket = self.watch.ticket();
+        // A thread that has ended the announcement meanwhile has ended the ticket, or did so before.
+        let still_heard = self.shm.as_ref().is_none_or(|shm| shm.export.export().is_memory_watched());
+        if still_heard {
+            scratch.rest.announce(ticket);
+        }
+        still_heard
     }
 
     /// Tells peers on this host that the naps are over, unless another thread naps.
@@ -78,7 +83,24 @@ impl Engine {
             && !self.watch.count_change()
         {
             shm.export.export().stay_awake();
-            shm.export.export().unwatch_memory();
+            self.unwatch_memory();
+        }
+    }
+
+    /// Tells peers on this host that nobody sleeps until memory changes, unless somebody does.
+    pub(crate) fn unwatch_memory(&self) {
+        let Some(shm) = &self.shm else { return };
+        if self.watch.is_napped_on() || self.memory_watchers.are_armed() {
+            return;
+        }
+        shm.export.export().unwatch_memory();
+        fence(SeqCst);
+        // Threads that have fallen asleep meanwhile announce it once more.
+        if self.watch.count_change() {
+            self.watch.ring();
+        }
+        if self.memory_watchers.are_armed() {
+            self.memory_watchers.ring();
         }
     }
 

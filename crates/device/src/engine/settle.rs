@@ -27,6 +27,9 @@ impl Engine {
     /// Carries out the notices of queue pairs. The caller holds no lock.
     #[inline]
     pub(crate) fn settle(&self, scratch: &mut PathScratch) {
+        if std::mem::take(&mut scratch.notices.changed_memory) {
+            self.memory_watchers.note_change();
+        }
         loop {
             if std::mem::take(&mut scratch.notices.completed) && self.watch.is_napped_on() {
                 self.watch.ring();

@@ -146,7 +146,9 @@ impl Engine {
         let Some(path) = &self.shm else { return false };
         let ThreadScratch { lanes, path: scratch, .. } = scratch;
         let sink = &mut EngineSink { engine: self, scratch, acks };
-        FrameReceive { path, services: &self.services, schedule: &self.schedule, sink }.receive(lanes)
+        let framed = FrameReceive { path, services: &self.services, schedule: &self.schedule, sink }.receive(lanes);
+        scratch.notices.changed_memory |= framed;
+        framed
     }
 
     #[inline]

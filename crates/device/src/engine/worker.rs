@@ -307,6 +307,7 @@ impl Worker {
         let [kicked, hub, links, bell] = [0, 1, 2, 3].map(|index: usize| !fds[index].revents().is_empty());
         if bell {
             engine.watch.silence();
+            engine.memory_watchers.note_change();
         }
         Wakeup { kicked, hub, links }
     }

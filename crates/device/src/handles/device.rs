@@ -11,6 +11,7 @@ use crate::engine::{EngineRef, start};
 use crate::error::{CaptureError, Error, OpenError};
 use crate::handles::channel::CompChannel;
 use crate::handles::cq::{Cq, CqSpec};
+use crate::handles::memory_watch::MemoryWatch;
 use crate::handles::pd::Pd;
 use crate::handles::qp::{Qp, QpSpec};
 use crate::handles::srq::Srq;
@@ -110,6 +111,14 @@ impl Device {
     /// If the process has no descriptor left.
     pub fn create_channel(&self) -> Result<CompChannel, Error> {
         CompChannel::new(&self.engine)
+    }
+
+    /// Makes a watch over the memory of this process, for a thread that sleeps until a peer changes it.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub fn watch_memory(&self) -> Result<MemoryWatch, Error> {
+        MemoryWatch::new(&self.engine)
     }
 
     /// Makes a completion queue for `capacity` completions; its events go to `channel` and

@@ -3,6 +3,7 @@
 pub(crate) mod channel;
 pub(crate) mod cq;
 pub(crate) mod device;
+pub(crate) mod memory_watch;
 pub(crate) mod mr;
 pub(crate) mod mw;
 pub(crate) mod pd;

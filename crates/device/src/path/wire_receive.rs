@@ -186,7 +186,9 @@ fn handle_packet(
     sink: &mut impl PathSink,
 ) -> bool {
     let Some(live) = cell.live.as_mut() else { return false };
-    let (qp, mut host) = live.hosted(services, entry, sink.notices());
+    let notices = sink.notices();
+    notices.changed_memory |= packet.info().changes_memory();
+    let (qp, mut host) = live.hosted(services, entry, notices);
     if let Err(reason) = qp.handle_packet(packet, &flow.arrival, now, &mut host) {
         services.counters.dropped(reason);
     }

@@ -30,6 +30,8 @@ pub(crate) struct Notices {
     pub(crate) overruns: Vec<Arc<CompletionRing>>,
     /// A completion was added: threads that nap may wait for it.
     pub(crate) completed: bool,
+    /// A peer's request may have changed memory: threads that sleep may wait for that.
+    pub(crate) changed_memory: bool,
 }
 
 impl Notices {

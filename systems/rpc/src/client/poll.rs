@@ -221,6 +221,11 @@ impl Client {
         self.session.session().next_timer()
     }
 
+    /// The device of its session.
+    pub(crate) fn device(&self) -> &longarm::Device {
+        self.port.device()
+    }
+
     /// A copy of the descriptor that becomes readable at the next completion after [`arm`](Client::arm).
     pub(crate) fn descriptor(&self) -> std::io::Result<OwnedFd> {
         self.port.channel().as_fd().try_clone_to_owned()

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::alarm::Alarm;
 use crate::auth::ServerDemands;
+use crate::memory_sleep::MemorySleep;
 use crate::observe::{self, ServerEvent};
 use crate::options::ServerOptions;
 use crate::server::figures::WorkerFigures;
@@ -36,11 +37,9 @@ const LOOKS: u32 = 8;
 const TURN: usize = 32;
 /// The time for which replies may wait for others while handlers run.
 const HOLD: Duration = Duration::from_micros(20);
-/// Naps of a thread that polls memory, from the first to the longest.
-const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 /// Messages of a connection that are kept until the connection manager reports it.
 const EARLY: usize = 4;
-/// The longest sleep of a thread that completions wake.
+/// The longest sleep.
 const SLEEP: Duration = Duration::from_millis(100);
 
 /// One polling thread.
@@ -59,7 +58,7 @@ pub(crate) struct ServerWorker {
     sessions: Sessions,
     draining: bool,
     stopped: bool,
-    nap: Duration,
+    memory_sleep: MemorySleep,
     watch: StallWatch,
 }
 
@@ -73,6 +72,7 @@ impl ServerWorker {
         alarm: Arc<Alarm>,
         figures: Arc<WorkerFigures>,
     ) -> ServerWorker {
+        let memory_sleep = MemorySleep::new(port.device());
         ServerWorker {
             port,
             options,
@@ -87,7 +87,7 @@ impl ServerWorker {
             sessions: Sessions::default(),
             draining: false,
             stopped: false,
-            nap: NAPS.0,
+            memory_sleep,
             watch: StallWatch::new(Instant::now()),
         }
     }
@@ -113,9 +113,9 @@ impl ServerWorker {
             was_busy = progress;
             if progress {
                 busy_at = now;
-                self.nap = NAPS.0;
+                self.memory_sleep.found();
             } else if looks == 0 && now.duration_since(busy_at) >= self.options.spin {
-                self.sleep();
+                self.sleep(now);
                 now = Instant::now();
             } else {
                 std::hint::spin_loop();
@@ -257,20 +257,27 @@ impl ServerWorker {
         progress
     }
 
-    /// Sleeps until a completion or a message of another thread wakes it, or naps if memory has to be polled.
-    fn sleep(&mut self) {
-        let longest = if self.sessions.poll_memory() {
-            let nap = self.nap;
-            self.nap = (nap * 2).min(NAPS.1);
-            nap
-        } else if self.draining || !self.opening.is_empty() {
-            HOUSEKEEPING
-        } else {
-            SLEEP
-        };
+    /// Sleeps until a completion, a change of memory or a message of another thread wakes it.
+    fn sleep(&mut self, now: Instant) {
+        let is_waiting = self.draining || !self.opening.is_empty();
+        let mut longest = if is_waiting { HOUSEKEEPING } else { SLEEP };
+        let polls_memory = self.sessions.poll_memory();
+        if polls_memory {
+            longest = self.memory_sleep.begin(longest);
+        }
+        if !(polls_memory && self.serve_polled(now)) {
+            self.sleep_for(longest, polls_memory);
+        }
+        if polls_memory {
+            self.memory_sleep.end();
+        }
+    }
+
+    fn sleep_for(&mut self, longest: Duration, polls_memory: bool) {
         let longest = self.watch.before_sleep(longest);
         if self.port.arm().is_ok() && !self.port.has_event().unwrap_or(true) {
-            self.alarm.sleep(self.port.channel().as_fd(), longest);
+            let memory = self.memory_sleep.descriptor().filter(|_| polls_memory);
+            self.alarm.sleep(self.port.channel().as_fd(), memory, longest);
             while self.port.channel().next_event().is_some() {}
         }
     }
