@@ -25,7 +25,7 @@
 //! of frames, nor the introduction of two processes.
 //!
 //! Each unsafe part has its module: `mapping` maps files and gives them a layout, `lane` copies frames,
-//! `life` locks a mutex of the C library, `objects` returns spans of mapped objects, `sys` and `peer` call the kernel.
+//! `objects` returns spans of mapped objects, `sys` and `peer` call the kernel. `life` locks a mutex of the C library.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod admission;
