@@ -24,6 +24,8 @@ pub(crate) struct RespClient {
     pub(crate) last_command: &'static str,
     pub(crate) is_never_evicted: bool,
     pub(crate) reply: RespReply,
+    /// Its replies leave when the server's backups have all changes up to this number.
+    pub(crate) settles: u64,
     /// Requests behind MULTI.
     pub(crate) transaction: Option<Transaction>,
     pub(crate) watched: Vec<WatchedKey>,
@@ -86,6 +88,7 @@ impl RespClient {
             last_command: "NULL",
             is_never_evicted: false,
             reply: RespReply::default(),
+            settles: 0,
             transaction: None,
             watched: Vec::new(),
             is_dirty: false,

@@ -15,6 +15,10 @@ impl CommandError {
     pub(crate) const TOO_LONG: CommandError =
         CommandError::words("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
+    pub(crate) const DOWN: CommandError = CommandError::words("CLUSTERDOWN The cluster is down");
+    pub(crate) const HANDING_OVER: CommandError =
+        CommandError::words("TRYAGAIN The slot is being handed over to another node");
+
     pub(crate) const fn words(words: &'static str) -> CommandError {
         CommandError(Cow::Borrowed(words.as_bytes()))
     }

@@ -65,17 +65,27 @@ impl DoorNodes {
         }
     }
 
-    /// Refuses keys of several slots, and those of slots that another member serves.
-    pub(crate) fn admit<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Result<(), CommandError> {
-        let Some(slot) = keys.next().map(HashSlot::of_key) else { return Ok(()) };
+    /// Refuses keys of several slots, and those of slots that another member serves. Returns the slot, if there are keys.
+    pub(crate) fn admit<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Result<Option<HashSlot>, CommandError> {
+        let Some(slot) = keys.next().map(HashSlot::of_key) else { return Ok(None) };
         if keys.any(|key| HashSlot::of_key(key) != slot) {
             return Err(CommandError::words("CROSSSLOT Keys in request don't hash to the same slot"));
         }
-        match self.right.check(slot) {
-            Ok(_) => Ok(()),
-            Err(NotServing::Moved { .. }) => Err(self.moved(slot)),
-            Err(NotServing::Down(_)) => Err(CommandError::words("CLUSTERDOWN Hash slot not served")),
-            Err(NotServing::NoTerm) => Err(CommandError::words("CLUSTERDOWN The cluster is down")),
+        self.right.check(slot).map_err(|refused| self.refusal(slot, &refused))?;
+        Ok(Some(slot))
+    }
+
+    /// True if this member serves a key.
+    pub(crate) fn serves(&self, key: &[u8]) -> bool {
+        self.right.check(HashSlot::of_key(key)).is_ok()
+    }
+
+    /// The refusal of a key of this slot.
+    pub(crate) fn refusal(&self, slot: HashSlot, refused: &NotServing) -> CommandError {
+        match refused {
+            NotServing::Moved { .. } => self.moved(slot),
+            NotServing::Down(_) => CommandError::words("CLUSTERDOWN Hash slot not served"),
+            NotServing::NoTerm => CommandError::DOWN,
         }
     }
 
@@ -147,7 +157,7 @@ mod tests {
     fn keys_of_others_are_refused_with_the_address_of_their_door() {
         // Slots 5061, 12182 and 866.
         let words = |name, keys: &[&str]| match nodes(name).admit(keys.iter().map(|key| key.as_bytes())) {
-            Ok(()) => String::new(),
+            Ok(_) => String::new(),
             Err(error) => String::from_utf8(error.0.into()).unwrap(),
         };
         assert_eq!(words("a", &["bar"]), "");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::ServingRight;
+use cluster::{HashSlot, ServingRight};
 use journal::{FsyncRule, Journal};
 use longarm_rpc::{Code, Status};
 use parking_lot::MutexGuard;
@@ -14,6 +14,8 @@ use crate::envelope::{ENVELOPE_BYTES, KvVersion};
 use crate::error::KvError;
 use crate::protocol::{DeleteReply, ExpireOutcome, PutExpiry, PutIf, PutReply};
 use crate::server::durable::wait_for_disk;
+use crate::server::placement::Placement;
+use crate::server::replication::{Replication, SlotEntry, SlotRefusal, UnknownChanges, wait_for_backups};
 use crate::server::served::ServedTable;
 use crate::server::table::{KeyHead, TableWriter, WhenFull};
 
@@ -21,6 +23,8 @@ use crate::server::table::{KeyHead, TableWriter, WhenFull};
 const PAUSE: Duration = Duration::from_millis(1);
 /// Attempts of one change.
 const ATTEMPTS: usize = 2000;
+/// Looks at a slot that is being handed over: for eight milliseconds at most nobody changes it.
+const HAND_OVER_ATTEMPTS: usize = 50;
 
 /// A table of a server in this process. Clones are the same table.
 ///
@@ -42,8 +46,7 @@ pub struct LocalTable {
     table: Arc<ServedTable>,
     /// The log, if the table is kept on disk.
     journal: Option<Arc<Journal>>,
-    /// The server's part of a cluster.
-    right: Option<ServingRight>,
+    placement: Placement,
 }
 
 /// A table that nobody else changes until this is dropped. Requests of clients wait meanwhile: hold it for microseconds.
@@ -51,6 +54,7 @@ pub struct LocalTable {
 pub struct LockedTable<'a> {
     writer: MutexGuard<'a, TableWriter>,
     now_ns: u64,
+    replication: Option<&'a Arc<Replication>>,
 }
 
 /// The outcome of a PUT.
@@ -68,18 +72,28 @@ pub enum LocalPut {
 }
 
 impl LocalTable {
-    pub(crate) fn new(
-        table: Arc<ServedTable>,
-        journal: Option<Arc<Journal>>,
-        right: Option<ServingRight>,
-    ) -> LocalTable {
-        LocalTable { table, journal, right }
+    pub(crate) fn new(table: Arc<ServedTable>, journal: Option<Arc<Journal>>, placement: Placement) -> LocalTable {
+        LocalTable { table, journal, placement }
     }
 
     /// The server's right to serve slots, if it is a member of a cluster. The table itself refuses no key: a caller asks
     /// before each operation.
     pub fn serving_right(&self) -> Option<&ServingRight> {
-        self.right.as_ref()
+        self.placement.right()
+    }
+
+    /// True if other servers keep backups. Then the table has keys of other primaries as well, and operations on keys go
+    /// between [`LockedTable::enter`] and [`SlotEntry::end`].
+    pub fn has_backups(&self) -> bool {
+        self.placement.replication().is_some()
+    }
+
+    /// Waits until everything up to this number is with all backups: that of a [`SlotEntry::end`], or zero. Answers leave then.
+    ///
+    /// # Errors
+    /// If nobody here knows whether they have it.
+    pub fn wait_for_backups(&self, number: u64) -> Result<(), UnknownChanges> {
+        self.placement.replication().map_or(Ok(()), |replication| wait_for_backups(replication, number))
     }
 
     /// Waits until everything is on disk that anybody has changed by now, if the server acknowledges only such changes
@@ -126,7 +140,7 @@ impl LocalTable {
 
     /// Waits until no other thread changes the table, and keeps them from it.
     pub fn lock(&self) -> LockedTable<'_> {
-        LockedTable { writer: self.table.writer.lock(), now_ns: now_ns() }
+        LockedTable { writer: self.table.writer.lock(), now_ns: now_ns(), replication: self.placement.replication() }
     }
 }
 
@@ -142,7 +156,26 @@ impl LockedTable<'_> {
         self.now_ns
     }
 
-    /// Keys, and those that have expired but are not yet removed.
+    /// Begins operations on keys of a slot, or such that look at keys of all slots. `None` if there are no backups, so that
+    /// nothing has to be begun. While another server takes the slot over, `changes` wait; others take their turn meanwhile.
+    ///
+    /// # Errors
+    /// See [`SlotRefusal`].
+    pub fn enter(&mut self, slot: Option<HashSlot>, changes: bool) -> Result<Option<SlotEntry>, SlotRefusal> {
+        let Some(replication) = self.replication else { return Ok(None) };
+        for _ in 0..HAND_OVER_ATTEMPTS {
+            match SlotEntry::begin(replication, slot, changes) {
+                Err(SlotRefusal::HandingOver) => {
+                    MutexGuard::unlocked(&mut self.writer, || std::thread::sleep(PAUSE));
+                    self.now_ns = now_ns();
+                }
+                done => return done.map(Some),
+            }
+        }
+        Err(SlotRefusal::HandingOver)
+    }
+
+    /// Keys, and those that have expired but are not yet removed. With backups: also those of other primaries.
     pub fn keys(&self) -> u64 {
         self.writer.keys()
     }

@@ -251,17 +251,12 @@ impl KvServer {
 
     /// A table for callers in this process. `None` if the server has none of that name, or clients
     /// [write](TableOptions::writable) into it alone. Callers in a member of a cluster have to ask
-    /// [`LocalTable::serving_right`].
+    /// [`LocalTable::serving_right`], and with backups [`LockedTable::enter`](crate::LockedTable::enter).
     pub fn local_table(&self, name: &str) -> Option<LocalTable> {
-        let right = self.service.placement.right().cloned();
-        // Local callers wait neither for backups nor for the end of a term.
-        if right.as_ref().is_some_and(|right| right.until_ns() != u64::MAX) {
-            return None;
-        }
         let mut tables = self.service.tables.iter();
         let table = tables.find(|table| table.name == name && !table.options.writable)?;
         let journal = self.service.durable.as_ref().map(|durable| Arc::clone(&durable.journal));
-        Some(LocalTable::new(Arc::clone(table), journal, right))
+        Some(LocalTable::new(Arc::clone(table), journal, self.service.placement.clone()))
     }
 
     /// The figures of each table, by name. Those of the process are zero.

@@ -19,7 +19,11 @@ impl ReplicaSender {
         if link.in_flight.is_some() || now_ns < link.retry_ns || is_done {
             return None;
         }
-        let bytes = link.queue[..link.queue.len().min(self.options.batch_bytes)].to_vec();
+        let length = link.cut(self.options.batch_bytes, self.options.group_bytes);
+        if length == 0 && !link.queue.is_empty() {
+            return None; // Changes that belong together are under way.
+        }
+        let bytes = link.queue[..length].to_vec();
         link.in_flight = Some(bytes.len());
         let (from, to) = (self.roles.me().clone(), to.clone());
         let head = BatchHead { from, to, epoch, stream: link.stream, offset: link.received };

@@ -52,6 +52,10 @@ pub(crate) struct ReplicaLink {
     pub(crate) applied: u64,
     /// Bytes of the batch that is under way.
     pub(crate) in_flight: Option<usize>,
+    /// Offsets of the first and behind the last byte of each group of changes in the queue.
+    groups: VecDeque<(u64, u64)>,
+    /// The offset at which a group has begun that has not ended.
+    group_from: Option<u64>,
     /// Number, slot and end of each change that answers wait for.
     entries: VecDeque<(u64, u16, u64)>,
     /// The number up to which it is acknowledged, and since when that has not changed.
@@ -68,6 +72,8 @@ impl ReplicaLink {
             received: 0,
             applied: 0,
             in_flight: None,
+            groups: VecDeque::new(),
+            group_from: None,
             entries: VecDeque::new(),
             blocked: None,
             retry_ns: 0,
@@ -112,6 +118,41 @@ impl ReplicaLink {
         if waits {
             let end = self.end();
             self.entries.push_back((number, slot, end));
+        }
+    }
+
+    /// Records from here on belong together.
+    pub(crate) fn begin_group(&mut self) {
+        self.group_from = Some(self.end());
+    }
+
+    /// The group is complete. Returns true if it has records.
+    pub(crate) fn end_group(&mut self) -> bool {
+        let end = self.end();
+        let group = self.group_from.take().filter(|from| *from < end).map(|from| (from, end));
+        self.groups.extend(group);
+        group.is_some()
+    }
+
+    /// The length of the next batch: about so many bytes at most, and no part of a group that is not longer than `group_bytes`.
+    pub(crate) fn cut(&self, batch_bytes: usize, group_bytes: usize) -> usize {
+        let most = self.queue.len().min(batch_bytes);
+        let offset = |at: u64| at.saturating_sub(self.received) as usize;
+        let groups = self.groups.iter().map(|(from, end)| (offset(*from), offset(*end)));
+        // The group among whose records the batch would end.
+        if let Some((from, end)) = groups.into_iter().find(|(from, end)| *from < most && most < *end) {
+            return if from > 0 {
+                from
+            } else if end <= group_bytes {
+                end
+            } else {
+                most
+            };
+        }
+        match self.group_from.map(offset) {
+            Some(0) if self.queue.len() > group_bytes => most,
+            Some(from) => from.min(most),
+            None => most,
         }
     }
 
@@ -193,6 +234,9 @@ impl ReplicaLink {
         }
         let _ = self.queue.split_to((ack.received - self.received) as usize);
         (self.received, self.applied) = (ack.received, ack.applied);
+        while self.groups.front().is_some_and(|(_, end)| *end <= ack.received) {
+            self.groups.pop_front();
+        }
         while self.entries.front().is_some_and(|(_, _, end)| *end <= ack.applied) {
             self.entries.pop_front();
         }

@@ -24,6 +24,8 @@ pub struct SenderOptions {
     pub later_ns: u64,
     /// Bytes of a batch at most.
     pub batch_bytes: usize,
+    /// Bytes of changes that belong together, and go in one batch, at most.
+    pub group_bytes: usize,
     /// Bytes that wait for one backup at most, the last record aside.
     pub queue_bytes: usize,
     /// A share that is handed over makes no changes for so long at most: nanoseconds.
@@ -39,6 +41,7 @@ impl Default for SenderOptions {
             pause_ns: 50_000_000,
             later_ns: 2_000_000,
             batch_bytes: 256 << 10,
+            group_bytes: 2 << 20,
             queue_bytes: 64 << 20,
             stop_ns: 8_000_000,
             ask_ns: 500_000,
@@ -84,6 +87,8 @@ pub struct ReplicaSender {
     pub(super) wishes: Vec<ConfigWish>,
     pub(super) hands: Hands,
     pub(super) tenures: Tenures,
+    /// Groups of changes that have begun and not ended.
+    groups: usize,
 }
 
 impl ReplicaSender {
@@ -99,6 +104,7 @@ impl ReplicaSender {
             wishes: Vec::new(),
             hands: Hands::default(),
             tenures: Tenures::new(),
+            groups: 0,
         }
     }
 
@@ -142,6 +148,21 @@ impl ReplicaSender {
         }
         self.bound_queues();
         self.last
+    }
+
+    /// Changes from here on belong together, until [`end_group`](ReplicaSender::end_group): no batch ends among them, if they are
+    /// not longer than [`SenderOptions::group_bytes`]. So a backup has all of them or none. Several groups at a time count as one.
+    pub fn begin_group(&mut self) {
+        self.groups += 1;
+        if self.groups == 1 {
+            self.links.values_mut().for_each(ReplicaLink::begin_group);
+        }
+    }
+
+    /// The changes of a group are complete. Returns true if there is something to send now.
+    pub fn end_group(&mut self) -> bool {
+        self.groups = self.groups.saturating_sub(1);
+        self.groups == 0 && self.links.values_mut().fold(false, |any, link| link.end_group() || any)
     }
 
     /// A member that is too slow begins anew.
@@ -329,5 +350,70 @@ mod tests {
         assert_eq!((sender.settled(), sender.shown()), (number, 0));
         finish(&mut sender);
         assert!(sender.shown() > number && sender.shown() == sender.last());
+    }
+
+    fn pair_sender(options: SenderOptions) -> (ReplicaSender, MemberId, HashSlot) {
+        let member = |name: &str| ClusterMember {
+            id: MemberId { name: name.into(), incarnation: 1 },
+            address: format!("{name}:1"),
+        };
+        let config = ClusterConfig::form(["a", "b"].map(member).to_vec(), 1);
+        let slot = config.shares.iter().find(|share| share.primary.as_deref() == Some("a")).unwrap().from;
+        let mut sender = ReplicaSender::new(member("a").id, options);
+        sender.set_config(&Arc::new(config));
+        finish(&mut sender);
+        (sender, member("b").id, HashSlot::new(slot).unwrap())
+    }
+
+    fn put(sender: &mut ReplicaSender, slot: HashSlot, bytes: usize) {
+        let (key, value) = (b"key", &vec![7; bytes][..]);
+        sender.change(slot, ReplicaRecord::Put { table: 0, stamp: 1, expires_unix_ns: 0, key, value });
+    }
+
+    /// The lengths of the batches until there is none.
+    fn batches(sender: &mut ReplicaSender, to: &MemberId) -> Vec<usize> {
+        let mut lengths = Vec::new();
+        while let Some(batch) = sender.next_batch(to, 0) {
+            lengths.push(batch.bytes.len());
+            let end = batch.head.offset + batch.bytes.len() as u64;
+            assert!(sender.answered(&batch.head, Some(BatchAck { received: end, applied: end }), 0));
+        }
+        lengths
+    }
+
+    /// Each record takes 130 bytes: 100 of the value, and 30 of key and head.
+    #[test]
+    fn no_batch_ends_among_changes_that_belong_together() {
+        let options = SenderOptions { batch_bytes: 300, group_bytes: 600, ..SenderOptions::default() };
+        let (mut sender, to, slot) = pair_sender(options);
+        // Two alone, three together, one alone.
+        (0..2).for_each(|_| put(&mut sender, slot, 100));
+        sender.begin_group();
+        put(&mut sender, slot, 100);
+        assert_eq!(batches(&mut sender, &to), [260], "the open group waits");
+        (0..2).for_each(|_| put(&mut sender, slot, 100));
+        assert!(sender.next_batch(&to, 0).is_none());
+        assert!(sender.end_group());
+        put(&mut sender, slot, 100);
+        assert_eq!(batches(&mut sender, &to), [390, 130]);
+        // Two groups at a time are one; one without changes is none.
+        sender.begin_group();
+        put(&mut sender, slot, 100);
+        sender.begin_group();
+        assert!(!sender.end_group());
+        assert!(sender.next_batch(&to, 0).is_none());
+        put(&mut sender, slot, 100);
+        assert!(sender.end_group());
+        sender.begin_group();
+        assert!(!sender.end_group());
+        assert_eq!(batches(&mut sender, &to), [260]);
+        // One that is too long goes in parts, whether it is open or not.
+        sender.begin_group();
+        (0..5).for_each(|_| put(&mut sender, slot, 100));
+        assert_eq!(batches(&mut sender, &to), [300], "what is left fits into one batch");
+        put(&mut sender, slot, 100);
+        assert!(sender.end_group());
+        assert_eq!(batches(&mut sender, &to), [480]);
+        assert_eq!(sender.settled(), sender.last());
     }
 }

@@ -56,6 +56,7 @@ impl SimLife {
             pause_ns: 10,
             later_ns: 5,
             batch_bytes: 64,
+            group_bytes: 200,
             queue_bytes: 1000,
             stop_ns: 60,
             ask_ns: 10,
@@ -116,7 +117,15 @@ impl SimLife {
             Some(value) => ReplicaRecord::Put { table: 0, stamp, expires_unix_ns: 0, key, value },
             None => ReplicaRecord::Delete { table: 0, key },
         };
+        // Some changes are groups of one: their records come as a whole.
+        let is_group = stamp.is_multiple_of(3);
+        if is_group {
+            self.sender.begin_group();
+        }
         self.sender.change(HashSlot::of_key(key), record);
+        if is_group {
+            self.sender.end_group();
+        }
         match value {
             Some(value) => drop(self.table.insert(key.to_vec(), (value, stamp))),
             None => drop(self.table.remove(key)),

@@ -1,5 +1,7 @@
 //! Which command a client may execute now, and its execution (`processCommand` of Redis).
 
+use longarm_kv::{HashSlot, SlotEntry, SlotRefusal, UnknownChanges};
+
 use super::table::RespCommand;
 use super::{Outcome, transactions};
 use crate::client::RespClient;
@@ -17,8 +19,8 @@ pub(crate) fn execute(call: &mut RespCall<'_, '_>) {
     if call.arguments.is_empty() {
         return;
     }
-    let command = match admit(call) {
-        Ok(command) => command,
+    let (command, slot) = match admit(call) {
+        Ok(admitted) => admitted,
         Err(error) => {
             if let Some(transaction) = &mut call.client.transaction {
                 transaction.is_broken = true;
@@ -30,7 +32,43 @@ pub(crate) fn execute(call: &mut RespCall<'_, '_>) {
     if call.client.transaction.is_some() && !OF_TRANSACTIONS.contains(&command.name) {
         return transactions::queue(call.client, call.arguments);
     }
-    run(call, command);
+    let looks_at_keys = slot.is_some() || command.has("readonly") || command.has("write");
+    match looks_at_keys && call.door.table.has_backups() {
+        false => run(call, command),
+        true => run_with_backups(call, command, slot),
+    }
+}
+
+fn run_with_backups(call: &mut RespCall<'_, '_>, command: &RespCommand, slot: Option<HashSlot>) {
+    match enter(call, slot, command.has("write")) {
+        Ok(entry) => {
+            run(call, command);
+            leave(call, entry);
+        }
+        Err(error) => refuse(call, &error),
+    }
+}
+
+/// Begins operations on keys of a slot, or of all slots. `None`: the server has no backups.
+pub(crate) fn enter(
+    call: &mut RespCall<'_, '_>,
+    slot: Option<HashSlot>,
+    changes: bool,
+) -> Result<Option<SlotEntry>, CommandError> {
+    call.table.enter(slot, changes).map_err(|refused| match (refused, slot, &call.door.nodes) {
+        (SlotRefusal::HandingOver, ..) => CommandError::HANDING_OVER,
+        (SlotRefusal::NotServing(refused), Some(slot), Some(nodes)) => nodes.refusal(slot, &refused),
+        (SlotRefusal::NotServing(_), ..) => CommandError::DOWN,
+    })
+}
+
+/// Ends them: the client's replies wait for the backups. If nobody knows any more whether those have all that the reply tells,
+/// it does not leave, and the connection ends, as when a server dies.
+pub(crate) fn leave(call: &mut RespCall<'_, '_>, entry: Option<SlotEntry>) {
+    match entry.map_or(Ok(0), SlotEntry::end) {
+        Ok(number) => call.client.settles = call.client.settles.max(number),
+        Err(UnknownChanges) => call.client.is_killed = true,
+    }
 }
 
 /// Executes a request of a transaction, which was admitted before.
@@ -59,7 +97,7 @@ fn refuse(call: &mut RespCall<'_, '_>, error: &CommandError) {
     call.client.reply.error(&error.0);
 }
 
-fn admit(call: &RespCall<'_, '_>) -> Result<&'static RespCommand, CommandError> {
+fn admit(call: &RespCall<'_, '_>) -> Result<(&'static RespCommand, Option<HashSlot>), CommandError> {
     let request = call.arguments;
     let command = RespCommand::find(request[0]).ok_or_else(|| CommandError::unknown(request))?;
     if !command.takes(request.len()) {
@@ -68,11 +106,12 @@ fn admit(call: &RespCall<'_, '_>) -> Result<&'static RespCommand, CommandError> 
     if call.client.user.is_none() && !command.has("no_auth") {
         return Err(CommandError::words("NOAUTH Authentication required."));
     }
-    if let Some(nodes) = &call.door.nodes {
-        nodes.admit(command.keys_of(request))?;
-    }
+    let slot = match &call.door.nodes {
+        Some(nodes) => nodes.admit(command.keys_of(request))?,
+        None => None,
+    };
     check_listener(call.client, command)?;
-    Ok(command)
+    Ok((command, slot))
 }
 
 fn check_listener(client: &RespClient, command: &RespCommand) -> Outcome {

@@ -22,6 +22,10 @@ impl RespCall<'_, '_> {
             keys.push(key.to_vec());
             rest = after;
         }
+        if let (true, Some(nodes)) = (self.door.table.has_backups(), &self.door.nodes) {
+            // The others are those of other members, whose backup this one is.
+            keys.retain(|key| nodes.serves(key));
+        }
         (keys, next)
     }
 
@@ -88,7 +92,15 @@ pub(crate) fn scan(call: &mut RespCall<'_, '_>) -> Outcome {
 }
 
 pub(crate) fn dbsize(call: &mut RespCall<'_, '_>) -> Outcome {
-    call.client.reply.count(call.table.keys());
+    let mut count = call.table.keys();
+    if call.door.table.has_backups() {
+        count = 0;
+        call.each_key(|_, _| {
+            count += 1;
+            Ok(())
+        })?;
+    }
+    call.client.reply.count(count);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! `MULTI` and `EXEC`. A transaction holds the table, so nobody sees a part of it but readers by READ, which read keys one by one.
 
+use longarm_kv::SlotEntry;
+
 use super::{Outcome, dispatch};
 use crate::client::{RespClient, Transaction, WatchedKey};
 use crate::door::RespCall;
@@ -42,16 +44,31 @@ pub(crate) fn exec(call: &mut RespCall<'_, '_>) -> Outcome {
     let Some(transaction) = call.client.transaction.take() else {
         return Err(CommandError::words("ERR EXEC without MULTI"));
     };
-    if let Some(nodes) = &call.door.nodes
-        && let Err(error) = nodes.admit(transaction.keys())
-    {
-        call.door.unwatch(call.client);
-        return Err(error);
-    }
+    let entry = match begin(call, &transaction) {
+        Ok(entry) => entry,
+        Err(error) => {
+            call.door.unwatch(call.client);
+            return Err(error);
+        }
+    };
+    let done = execute(call, &transaction);
+    dispatch::leave(call, entry);
+    done
+}
+
+/// Asks whether a transaction may be executed.
+fn begin(call: &mut RespCall<'_, '_>, transaction: &Transaction) -> Result<Option<SlotEntry>, CommandError> {
+    let slot = match &call.door.nodes {
+        Some(nodes) => nodes.admit(transaction.keys())?,
+        None => None,
+    };
     if transaction.is_broken {
-        call.door.unwatch(call.client);
         return Err(CommandError::words("EXECABORT Transaction discarded because of previous errors."));
     }
+    dispatch::enter(call, slot, true)
+}
+
+fn execute(call: &mut RespCall<'_, '_>, transaction: &Transaction) -> Outcome {
     let mut is_same = !call.client.is_dirty;
     let watched = std::mem::take(&mut call.client.watched);
     for WatchedKey { key, version } in &watched {

@@ -200,7 +200,9 @@ fn nodes(
     let config = table.serving_right().and_then(|right| right.config());
     let mut places = Vec::new();
     for (name, place) in &options.doors {
-        if config.as_ref().is_none_or(|config| config.member(name).is_none()) {
+        // Members of a cluster with backups come and go.
+        let is_known = table.has_backups() || config.as_ref().is_some_and(|config| config.member(name).is_some());
+        if !is_known {
             return Err(refused(format!("{name:?} is no member of the cluster")));
         }
         let parts = place.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));

@@ -118,14 +118,21 @@ impl DoorLoop {
         // One sync of the disk serves all clients of the round.
         let is_known = ids.is_empty() || self.table.wait_for_disk().is_ok();
         for id in &ids {
-            match is_known {
+            match is_known && self.wait_for_backups(*id) {
                 true => self.settle(*id),
-                // Nobody knows which changes will be there after a restart.
+                // Nobody knows which changes will be there after a restart, or at the next primary.
                 false => self.close(*id),
             }
         }
         ids.clear();
         self.active = ids;
+    }
+
+    /// Waits until backups have all that a client's replies tell. False if nobody will know. Backups get the changes of all
+    /// clients of the round together, so only the first wait is one.
+    fn wait_for_backups(&mut self, id: u64) -> bool {
+        let Some(client) = self.door.clients.get_mut(&id) else { return true };
+        self.table.wait_for_backups(std::mem::take(&mut client.settles)).is_ok()
     }
 
     /// Sends what a connection can take, and tells epoll what it waits for.

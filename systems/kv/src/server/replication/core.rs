@@ -116,12 +116,17 @@ impl Replication {
 
     /// Asks whether this member serves a slot. Returns the number of its tenure.
     pub(crate) fn admit(&self, slot: HashSlot) -> Result<u64, Status> {
-        let grant = self.right.check(slot).map_err(|error| refusal(&error))?;
+        self.check(slot).map_err(|error| refusal(&error))
+    }
+
+    /// The same, for callers that have their own words.
+    pub(super) fn check(&self, slot: HashSlot) -> Result<u64, NotServing> {
+        let grant = self.right.check(slot)?;
         // A new primary must know that it is one before it tells a value: backups may lack it.
         if grant.epoch > self.epoch.load(Ordering::Acquire) {
             self.follow();
         }
-        self.sender().tenure(slot).ok_or_else(|| refusal(&NotServing::NoTerm))
+        self.sender().tenure(slot).ok_or(NotServing::NoTerm)
     }
 
     /// Asks, after the table was looked at, whether the member has served the slot all the time. Returns the number of the last change

@@ -8,11 +8,13 @@
 //!  steward   the thread that follows configurations             service  methods for other members and for clients
 //!  moves     shares that move here and away                     left_keys  keys of slots that are gone
 //!  replies   answers that wait          words     messages      passes   proofs between members
+//!  entry     operations of callers in this process
 //! ```
 //! Locks are taken in this order: the receiver, a table, the sender, the waiting answers.
 
 mod copy;
 mod core;
+mod entry;
 mod left_keys;
 mod link;
 mod log;
@@ -27,10 +29,12 @@ mod store;
 mod words;
 mod writer;
 
+pub use entry::{SlotEntry, SlotRefusal, UnknownChanges};
 pub use options::MembershipOptions;
 pub use words::{MemberLag, MemberStatus};
 
 pub(crate) use core::Replication;
+pub(crate) use entry::wait_for_backups;
 pub(crate) use log::ReplicaLog;
 pub(crate) use options::Membership;
 pub(crate) use passes::own_proof;
