@@ -10,6 +10,13 @@ use testkit::{said, wait_until};
 const ETCD: &str = "http://127.0.0.1:2379/shop";
 const ALL: &str = "127.0.0.1:7521,127.0.0.1:7522,127.0.0.1:7523";
 
+/// The port of a door for Redis clients, above that of its server.
+const DOORS: u16 = 100;
+
+fn doors() -> String {
+    [("a", 7521), ("b", 7522), ("c", 7523)].map(|(name, port)| format!("{name}=127.0.0.1:{}", port + DOORS)).join(",")
+}
+
 struct TestCluster {
     hosts: Hosts,
     secret: String,
@@ -31,6 +38,7 @@ impl TestCluster {
     fn member(&self, name: &str, port: u16) -> Running {
         let mut command = self.hosts.longarm();
         command.args(["kv", "serve", &format!("127.0.0.1:{port}"), "--etcd", ETCD, "--name", name, "--form-with", "2"]);
+        command.args(["--resp", &format!("127.0.0.1:{}", port + DOORS), "--resp-doors", &doors()]);
         command.args(["--cluster-secret-file", &self.secret, "--table", "default,max-memory=16M"]);
         let mut member = Running(command.stdout(Stdio::piped()).spawn().expect("the server starts"));
         assert!(first_line(&mut member.0).contains("listening"));
@@ -39,6 +47,15 @@ impl TestCluster {
 
     fn run(&self, command: &str, arguments: &[&str]) -> Output {
         self.hosts.longarm().args(["kv", command, "--server", ALL]).args(arguments).output().expect("longarm")
+    }
+
+    /// What redis-cli says at one of the doors; it follows to the others.
+    fn redis(&self, port: u16, words: &[&str]) -> String {
+        let mut command = self.hosts.command(Host::First, "redis-cli");
+        command.args(["-p", &(port + DOORS).to_string(), "-c"]).args(words);
+        String::from_utf8_lossy(&command.output().expect("redis-cli: `cargo xtask packages` installs it").stdout)
+            .trim()
+            .into()
     }
 
     fn get(&self, key: &str) -> String {
@@ -85,4 +102,28 @@ fn servers_come_and_leave() {
     for number in 0..30 {
         assert_eq!(cluster.get(&format!("key-{number}")), number.to_string());
     }
+}
+
+/// Clients of Redis find another server when theirs is killed, and all that it had answered.
+#[test]
+fn redis_clients_lose_nothing_when_a_server_is_killed() {
+    let cluster = TestCluster::start("kv-redis-clients-lose-nothing");
+    let first = cluster.member("a", 7521);
+    let _second = cluster.member("b", 7522);
+    wait_until("the cluster is formed", || cluster.redis(7521, &["set", "alice", "tuesday"]) == "OK");
+    let backed_up =
+        || ["backups: a", "backups: b"].iter().all(|words| said(&cluster.run("status", &[])).contains(words));
+    wait_until("each server has a backup", backed_up);
+    for number in 0..40 {
+        let (key, value) = (format!("key-{number}"), number.to_string());
+        assert_eq!(cluster.redis(7521 + number % 2, &["set", &key, &value]), "OK");
+    }
+    assert!(cluster.redis(7522, &["cluster", "slots"]).contains("7621"));
+    drop(first);
+    wait_until("the other serves all slots", || {
+        (0..40).all(|number| cluster.redis(7522, &["get", &format!("key-{number}")]) == number.to_string())
+    });
+    assert_eq!(cluster.redis(7522, &["get", "alice"]), "tuesday");
+    assert_eq!(cluster.redis(7522, &["incr", "count"]), "1");
+    assert_eq!(cluster.get("key-7"), "7");
 }

@@ -34,11 +34,11 @@ pub(super) struct DoorArgs {
     /// The private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "resp_tls_cert")]
     resp_tls_key: Option<PathBuf>,
-    /// They see a cluster of one node. With --cluster they see all its servers
+    /// They see a cluster of one node. With --cluster or --etcd they see all its servers
     #[arg(long, requires = "resp")]
     resp_cluster: bool,
-    /// With --cluster: the doors of its servers that are not at this server's --resp port of the server's host
-    #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "resp", requires = "cluster")]
+    /// With --cluster or --etcd: the doors of servers that are not at this server's --resp port of the server's host
+    #[arg(long, value_name = "NAME=HOST:PORT,…", requires = "resp", requires = "name")]
     resp_doors: Option<String>,
     /// Address and port at which they connect by Valkey's RDMA protocol as well
     #[arg(long, value_name = "HOST:PORT", requires = "resp", conflicts_with = "resp_tls_cert")]
