@@ -1,4 +1,4 @@
-//! `CLUSTER`, and the commands that clients of a cluster send ("Redis cluster specification"). Slots do not move here, so
+//! `CLUSTER`, and the commands that clients of a cluster send ("Redis cluster specification"). Keys of a slot move all at once, so
 //! nobody is ever told to `ASK`.
 
 use super::Outcome;

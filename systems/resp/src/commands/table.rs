@@ -77,7 +77,7 @@ const fn command(
 #[rustfmt::skip]
 pub(crate) static COMMANDS: [RespCommand; 78] = [
     command("append", 3, &["write", "denyoom", "fast"], (1, 1, 1), "string", strings::append, "Appends to a value"),
-    command("asking", 1, &["fast"], (0, 0, 0), "cluster", cluster::of_clusters, "Changes nothing: slots do not move"),
+    command("asking", 1, &["fast"], (0, 0, 0), "cluster", cluster::of_clusters, "Changes nothing: nobody is told to ASK"),
     command("auth", -2, &["noscript", "loading", "stale", "fast", "no_auth", "allow_busy"], (0, 0, 0), "connection", connection::auth, "Proves the user"),
     command("client", -2, &["noscript", "loading", "stale"], (0, 0, 0), "connection", clients::client, "ID, GETNAME, SETNAME, SETINFO, INFO, LIST, KILL, NO-EVICT"),
     command("cluster", -2, &["stale"], (0, 0, 0), "cluster", cluster::cluster, "INFO, NODES, SLOTS, SHARDS, MYID, KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT, REPLICAS, LINKS"),
