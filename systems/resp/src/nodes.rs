@@ -112,6 +112,12 @@ impl DoorNodes {
         self.right.config().unwrap_or_else(|| Arc::new(none()))
     }
 
+    /// The backups that each slot of this member has at least.
+    pub(crate) fn backups(&self) -> usize {
+        let config = self.config();
+        config.shares_of(self.right.member()).map(|share| share.backups.len()).min().unwrap_or(0)
+    }
+
     pub(crate) fn my_id(&self) -> String {
         node_id(&self.right.member().name)
     }

@@ -235,6 +235,7 @@ fn doors_show_the_keys_of_their_own_member() {
         }
         assert_eq!(one.ask(&["exec"]), "*2\r\n:2\r\n+OK\r\n");
         assert_eq!(one.ask(&["get", "{foo}2"]), "$1\r\n2\r\n");
+        assert_eq!(one.ask(&["wait", "1", "0"]), ":1\r\n");
         assert_eq!(one.ask(&["watch", "foo"]), "+OK\r\n");
         assert_eq!(Raw::connect(MEMBERS[mine].2).ask(&["set", "foo", "3"]), "+OK\r\n");
         assert_eq!(one.ask(&["multi"]), "+OK\r\n");

@@ -10,6 +10,7 @@ use super::strings::integer;
 use crate::clock::unix_time;
 use crate::door::RespCall;
 use crate::error::CommandError;
+use crate::nodes::DoorNodes;
 
 type Section = fn(&RespCall<'_, '_>, &mut String) -> std::fmt::Result;
 
@@ -112,7 +113,7 @@ pub(crate) fn time(call: &mut RespCall<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// There are no replicas, so none acknowledges anything: `WAIT` does not wait.
+/// `WAIT` need not wait: no reply has left before all backups had what it tells.
 pub(crate) fn wait(call: &mut RespCall<'_, '_>) -> Outcome {
     integer(call.arguments[1])?;
     let timeout =
@@ -120,6 +121,7 @@ pub(crate) fn wait(call: &mut RespCall<'_, '_>) -> Outcome {
     if timeout < 0 {
         return Err(CommandError::words("ERR timeout is negative"));
     }
-    call.client.reply.integer(0);
+    let backups = call.door.nodes.as_ref().map_or(0, DoorNodes::backups);
+    call.client.reply.count(backups);
     Ok(())
 }

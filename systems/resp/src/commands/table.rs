@@ -152,7 +152,7 @@ pub(crate) static COMMANDS: [RespCommand; 78] = [
     command("unlink", -2, &["write", "fast"], (1, -1, 1), "generic", keys::del, "Deletes keys"),
     command("unsubscribe", -1, &["pubsub", "noscript", "loading", "stale"], (0, 0, 0), "pubsub", pubsub::unsubscribe, "Listens no more to channels"),
     command("unwatch", 1, &["noscript", "loading", "stale", "fast", "allow_busy"], (0, 0, 0), "transactions", transactions::unwatch, "Forgets the watched keys"),
-    command("wait", 3, &["noscript"], (0, 0, 0), "generic", info::wait, "Replicas that have acknowledged: none"),
+    command("wait", 3, &["noscript"], (0, 0, 0), "generic", info::wait, "The backups of this server's keys, at once: each has all that was answered"),
     command("watch", -2, &["noscript", "loading", "stale", "fast", "allow_busy"], (1, -1, 1), "transactions", transactions::watch, "The next transaction happens only if these keys stay the same"),
 ];
 
