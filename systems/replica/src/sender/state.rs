@@ -162,7 +162,8 @@ impl ReplicaSender {
     /// The changes of a group are complete. Returns true if there is something to send now.
     pub fn end_group(&mut self) -> bool {
         self.groups = self.groups.saturating_sub(1);
-        self.groups == 0 && self.links.values_mut().fold(false, |any, link| link.end_group() || any)
+        self.groups == 0
+            && self.links.values_mut().map(ReplicaLink::end_group).filter(|has_records| *has_records).count() > 0
     }
 
     /// A member that is too slow begins anew.
