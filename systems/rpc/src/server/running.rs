@@ -132,6 +132,7 @@ impl ServerBuilder {
                 inbox: inbox.clone(),
                 reply: Vec::new(),
                 observer,
+                elsewhere: 0,
             };
             let worker = ServerWorker::new(
                 port,

@@ -32,6 +32,8 @@ pub(crate) struct Serving {
     /// The reply of a short handler, before it is sent.
     pub(crate) reply: Vec<u8>,
     pub(crate) observer: ServerObserver,
+    /// Handlers that other threads run now.
+    pub(crate) elsewhere: usize,
 }
 
 impl Serving {
@@ -157,6 +159,7 @@ impl Serving {
             // The time that is left runs on from now, whenever the request has arrived.
             let deadline = deadline.map(|deadline| Instant::now() + deadline.saturating_duration_since(late));
             let waiting = WaitingRequest { id, handler: Arc::clone(handler), request, call, withdrawn, deadline };
+            self.elsewhere += 1;
             return self.executors.run(run_on, report.of_waiting(waiting));
         }
         let made = call.within(|| catch_unwind(AssertUnwindSafe(|| handler(request))));
@@ -167,7 +170,10 @@ impl Serving {
         let mut future = ObservedAnswer::of(future, call);
         let first = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(Waker::noop()))));
         match first {
-            Ok(Poll::Pending) => self.executors.run(run_on, report.of_begun(future)),
+            Ok(Poll::Pending) => {
+                self.elsewhere += 1;
+                self.executors.run(run_on, report.of_begun(future));
+            }
             Ok(Poll::Ready(answer)) => self.reply_answer(session, id, answer, now),
             Err(_) => reply_error(session, id, &panicked(), now),
         }

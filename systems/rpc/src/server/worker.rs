@@ -102,7 +102,9 @@ impl ServerWorker {
             if looks >= LOOKS || !self.sessions.poll_memory() || self.port.is_unrung() {
                 looks = 0;
                 now = Instant::now();
-                let longest = if progress || was_busy { Duration::ZERO } else { REST };
+                // Answers of other threads do not end a rest of the device.
+                let may_rest = !progress && !was_busy && self.serving.elsewhere == 0;
+                let longest = if may_rest { REST } else { Duration::ZERO };
                 progress |= self.serve_events(now, longest);
                 progress |= self.alarm.take() && self.read_inbox(now);
                 if now.duration_since(kept_at) >= HOUSEKEEPING {
@@ -117,6 +119,9 @@ impl ServerWorker {
             } else if looks == 0 && now.duration_since(busy_at) >= self.options.spin {
                 self.sleep(now);
                 now = Instant::now();
+            } else if self.serving.elsewhere > 0 {
+                // The thread that the answer comes from may wait for this processor.
+                std::thread::yield_now();
             } else {
                 std::hint::spin_loop();
             }
@@ -235,11 +240,13 @@ impl ServerWorker {
             match self.inbox.try_recv() {
                 Ok(ToWorker::Accept(incoming)) => self.accept(*incoming),
                 Ok(ToWorker::Reply(key, id, answer)) => {
+                    self.serving.elsewhere -= 1;
                     if let Some(session) = self.sessions.find(key) {
                         self.serving.reply_answer(session, id, answer, now);
                     }
                 }
                 Ok(ToWorker::Pointless(key, id)) => {
+                    self.serving.elsewhere -= 1;
                     if let Some(session) = self.sessions.find(key) {
                         session.refuse_pointless(id, now);
                     }
