@@ -49,7 +49,7 @@ impl TestCluster {
         self.hosts.longarm().args(["kv", command, "--server", ALL]).args(arguments).output().expect("longarm")
     }
 
-    /// What redis-cli says at one of the doors; it follows to the others.
+    /// The words of redis-cli at one of the doors; it follows to the others.
     fn redis(&self, port: u16, words: &[&str]) -> String {
         let mut command = self.hosts.command(Host::First, "redis-cli");
         command.args(["-p", &(port + DOORS).to_string(), "-c"]).args(words);

@@ -65,7 +65,7 @@ fn all_have_backups() -> KvCluster {
 }
 
 /// A client that repeats nothing: this one would send `INCR` again when a connection broke, and never ask for the slots of a server
-/// that is gone. Who gets an error connects anew.
+/// that is gone. So a test that gets an error connects anew.
 fn connect() -> ClusterConnection {
     let places = MEMBERS.map(|(_, _, door)| format!("redis://{door}"));
     testkit::wait_for("a door lets the client in", || {

@@ -62,8 +62,8 @@ pub(crate) fn enter(
     })
 }
 
-/// Ends them: the client's replies wait for the backups. If nobody knows any more whether those have all that the reply tells,
-/// it does not leave, and the connection ends, as when a server dies.
+/// Ends them: the client's replies wait for the backups. If nobody knows any more whether those have it all, the reply does not
+/// leave. The connection ends then, as when a server dies.
 pub(crate) fn leave(call: &mut RespCall<'_, '_>, entry: Option<SlotEntry>) {
     match entry.map_or(Ok(0), SlotEntry::end) {
         Ok(number) => call.client.settles = call.client.settles.max(number),
