@@ -19,10 +19,16 @@ impl ReplicaSender {
         if link.in_flight.is_some() || now_ns < link.retry_ns || is_done {
             return None;
         }
-        let length = link.cut(self.options.batch_bytes, self.options.group_bytes);
+        let mut length = link.cut(self.options.batch_bytes, self.options.group_bytes);
         if length == 0 && !link.queue.is_empty() {
-            return None; // Changes that belong together are under way.
+            // Changes that belong together are under way. Others must not wait for them for long.
+            let since_ns = *link.held_ns.get_or_insert(now_ns);
+            if now_ns.saturating_sub(since_ns) < self.options.group_ns {
+                return None;
+            }
+            length = link.queue.len().min(self.options.batch_bytes);
         }
+        link.held_ns = None;
         let bytes = link.queue[..length].to_vec();
         link.in_flight = Some(bytes.len());
         let (from, to) = (self.roles.me().clone(), to.clone());

@@ -56,6 +56,8 @@ pub(crate) struct ReplicaLink {
     groups: VecDeque<(u64, u64)>,
     /// The offset at which a group has begun that has not ended.
     group_from: Option<u64>,
+    /// Since when an open group keeps a batch from leaving.
+    pub(crate) held_ns: Option<u64>,
     /// Number, slot and end of each change that answers wait for.
     entries: VecDeque<(u64, u16, u64)>,
     /// The number up to which it is acknowledged, and since when that has not changed.
@@ -74,6 +76,7 @@ impl ReplicaLink {
             in_flight: None,
             groups: VecDeque::new(),
             group_from: None,
+            held_ns: None,
             entries: VecDeque::new(),
             blocked: None,
             retry_ns: 0,

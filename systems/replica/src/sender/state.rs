@@ -26,6 +26,8 @@ pub struct SenderOptions {
     pub batch_bytes: usize,
     /// Bytes of changes that belong together, and go in one batch, at most.
     pub group_bytes: usize,
+    /// Changes that belong together hold up a batch for so long at most: nanoseconds.
+    pub group_ns: u64,
     /// Bytes that wait for one backup at most, the last record aside.
     pub queue_bytes: usize,
     /// A share that is handed over makes no changes for so long at most: nanoseconds.
@@ -42,6 +44,7 @@ impl Default for SenderOptions {
             later_ns: 2_000_000,
             batch_bytes: 256 << 10,
             group_bytes: 2 << 20,
+            group_ns: 20_000_000,
             queue_bytes: 64 << 20,
             stop_ns: 8_000_000,
             ask_ns: 500_000,
@@ -151,7 +154,7 @@ impl ReplicaSender {
     }
 
     /// Changes from here on belong together, until [`end_group`](ReplicaSender::end_group): no batch ends among them, if they are
-    /// not longer than [`SenderOptions::group_bytes`]. So a backup has all of them or none. Several groups at a time count as one.
+    /// not longer than [`SenderOptions::group_bytes`] and [`SenderOptions::group_ns`]. So a backup has all of them or none. Several groups at a time count as one.
     pub fn begin_group(&mut self) {
         self.groups += 1;
         if self.groups == 1 {
@@ -385,7 +388,7 @@ mod tests {
     /// Each record takes 130 bytes: 100 of the value, and 30 of key and head.
     #[test]
     fn no_batch_ends_among_changes_that_belong_together() {
-        let options = SenderOptions { batch_bytes: 300, group_bytes: 600, ..SenderOptions::default() };
+        let options = SenderOptions { batch_bytes: 300, group_bytes: 600, group_ns: 10, ..SenderOptions::default() };
         let (mut sender, to, slot) = pair_sender(options);
         // Two alone, three together, one alone.
         (0..2).for_each(|_| put(&mut sender, slot, 100));
@@ -416,5 +419,11 @@ mod tests {
         assert!(sender.end_group());
         assert_eq!(batches(&mut sender, &to), [480]);
         assert_eq!(sender.settled(), sender.last());
+        // One that takes too long, too.
+        sender.begin_group();
+        put(&mut sender, slot, 100);
+        assert!(sender.next_batch(&to, 5).is_none() && sender.next_batch(&to, 14).is_none());
+        assert_eq!(sender.next_batch(&to, 15).map(|batch| batch.bytes.len()), Some(130));
+        assert!(sender.end_group());
     }
 }

@@ -57,6 +57,7 @@ impl SimLife {
             later_ns: 5,
             batch_bytes: 64,
             group_bytes: 200,
+            group_ns: 20,
             queue_bytes: 1000,
             stop_ns: 60,
             ask_ns: 10,

@@ -25,7 +25,7 @@ pub enum SlotRefusal {
 pub struct UnknownChanges;
 
 /// Operations on keys of one slot that belong together, from [`LockedTable::enter`](crate::LockedTable::enter) on. Backups get
-/// their changes together, when this ends. (Two megabytes of them at most: longer ones may come in parts.)
+/// their changes together, when this ends. (Two megabytes and 20 ms of them at most: longer ones may come in parts.)
 #[must_use]
 pub struct SlotEntry {
     replication: Arc<Replication>,
