@@ -153,13 +153,12 @@ impl Serving {
         let call = self.observer.begin(method, &metadata);
         let mut request = Request::from_parts(body.slice(start..), metadata, deadline);
         request.set_peer(peer.cloned());
-        let report = OutcomeReport { key, id, inbox: Some(self.inbox.clone()), has_begun: run_on == RunOn::Poller };
         if run_on != RunOn::Poller {
             let withdrawn = session.withdrawn(id.slot);
             // The time that is left runs on from now, whenever the request has arrived.
             let deadline = deadline.map(|deadline| Instant::now() + deadline.saturating_duration_since(late));
             let waiting = WaitingRequest { id, handler: Arc::clone(handler), request, call, withdrawn, deadline };
-            self.elsewhere += 1;
+            let report = self.report(key, id, false);
             return self.executors.run(run_on, report.of_waiting(waiting));
         }
         let made = call.within(|| catch_unwind(AssertUnwindSafe(|| handler(request))));
@@ -171,12 +170,18 @@ impl Serving {
         let first = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(Waker::noop()))));
         match first {
             Ok(Poll::Pending) => {
-                self.elsewhere += 1;
+                let report = self.report(key, id, true);
                 self.executors.run(run_on, report.of_begun(future));
             }
             Ok(Poll::Ready(answer)) => self.reply_answer(session, id, answer, now),
             Err(_) => reply_error(session, id, &panicked(), now),
         }
+    }
+
+    /// From now on another thread has the handler. It tells its outcome once.
+    fn report(&mut self, key: SessionKey, id: CallId, has_begun: bool) -> OutcomeReport {
+        self.elsewhere += 1;
+        OutcomeReport { key, id, inbox: Some(self.inbox.clone()), has_begun }
     }
 
     /// Sends the outcome of a handler.
