@@ -118,7 +118,7 @@ def fail_over(cluster, wanted):
 
 
 def main():
-    longarm, term, kills = (sys.argv + ["0.5", "6"])[1:4] if len(sys.argv) == 2 else (sys.argv + ["6"])[1:4]
+    longarm, term, kills = sys.argv[1:] + ["0.5", "6"][len(sys.argv) - 2 :]
     with tempfile.TemporaryDirectory() as directory:
         os.environ["LONGARM_RUNTIME_DIR"] = directory
         cluster = Cluster(longarm, term, directory)

@@ -26,6 +26,8 @@ pub(crate) struct RespClient {
     pub(crate) reply: RespReply,
     /// Its replies leave when the server's backups have all changes up to this number.
     pub(crate) settles: u64,
+    /// Its replies tell of changes that nobody can vouch for: none leaves any more.
+    pub(crate) is_unknown: bool,
     /// Requests behind MULTI.
     pub(crate) transaction: Option<Transaction>,
     pub(crate) watched: Vec<WatchedKey>,
@@ -89,6 +91,7 @@ impl RespClient {
             is_never_evicted: false,
             reply: RespReply::default(),
             settles: 0,
+            is_unknown: false,
             transaction: None,
             watched: Vec::new(),
             is_dirty: false,

@@ -13,12 +13,13 @@ const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_mi
 pub(crate) struct MemorySleep {
     /// `None` for devices of the system, and where the process has no descriptor left.
     watch: Option<MemoryWatch>,
+    is_armed: bool,
     nap: Duration,
 }
 
 impl MemorySleep {
     pub(crate) fn new(device: &Device) -> MemorySleep {
-        MemorySleep { watch: device.memory_watch().ok(), nap: NAPS.0 }
+        MemorySleep { watch: device.memory_watch().ok(), is_armed: false, nap: NAPS.0 }
     }
 
     /// The thread has found something: it will be back soon.
@@ -29,7 +30,8 @@ impl MemorySleep {
     /// The thread is about to sleep, and would for `longest`. Returns the time for which it may, after it has looked at
     /// the memory once more.
     pub(crate) fn begin(&mut self, longest: Duration) -> Duration {
-        if self.watch.as_mut().is_some_and(MemoryWatch::arm) {
+        self.is_armed = self.watch.as_mut().is_some_and(MemoryWatch::arm);
+        if self.is_armed {
             return longest;
         }
         self.nap().min(longest)
@@ -44,13 +46,13 @@ impl MemorySleep {
 
     /// The thread is awake again.
     pub(crate) fn end(&mut self) {
-        if let Some(watch) = &mut self.watch {
+        if let (true, Some(watch)) = (std::mem::take(&mut self.is_armed), &mut self.watch) {
             watch.disarm();
         }
     }
 
-    /// The descriptor that is readable after a change, where there is one.
+    /// The descriptor that is readable after a change, while a watch is armed. Otherwise it may be so all the time.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref().map(MemoryWatch::as_fd)
+        self.watch.as_ref().filter(|_| self.is_armed).map(MemoryWatch::as_fd)
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn enter(
 pub(crate) fn leave(call: &mut RespCall<'_, '_>, entry: Option<SlotEntry>) {
     match entry.map_or(Ok(0), SlotEntry::end) {
         Ok(number) => call.client.settles = call.client.settles.max(number),
-        Err(UnknownChanges) => call.client.is_killed = true,
+        Err(UnknownChanges) => (call.client.is_unknown, call.client.is_killed) = (true, true),
     }
 }
 

@@ -132,7 +132,7 @@ impl DoorLoop {
     /// clients of the round together, so only the first wait is one.
     fn wait_for_backups(&mut self, id: u64) -> bool {
         let Some(client) = self.door.clients.get_mut(&id) else { return true };
-        self.table.wait_for_backups(std::mem::take(&mut client.settles)).is_ok()
+        !client.is_unknown && self.table.wait_for_backups(std::mem::take(&mut client.settles)).is_ok()
     }
 
     /// Sends what a connection can take, and tells epoll what it waits for.

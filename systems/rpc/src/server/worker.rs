@@ -273,18 +273,15 @@ impl ServerWorker {
             longest = self.memory_sleep.begin(longest);
         }
         if !(polls_memory && self.serve_polled(now)) {
-            self.sleep_for(longest, polls_memory);
+            self.sleep_for(longest);
         }
-        if polls_memory {
-            self.memory_sleep.end();
-        }
+        self.memory_sleep.end();
     }
 
-    fn sleep_for(&mut self, longest: Duration, polls_memory: bool) {
+    fn sleep_for(&mut self, longest: Duration) {
         let longest = self.watch.before_sleep(longest);
         if self.port.arm().is_ok() && !self.port.has_event().unwrap_or(true) {
-            let memory = self.memory_sleep.descriptor().filter(|_| polls_memory);
-            self.alarm.sleep(self.port.channel().as_fd(), memory, longest);
+            self.alarm.sleep(self.port.channel().as_fd(), self.memory_sleep.descriptor(), longest);
             while self.port.channel().next_event().is_some() {}
         }
     }
