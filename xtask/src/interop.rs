@@ -1,11 +1,9 @@
 //! Longarm against Linux Soft-RoCE in a virtual machine, and the crate `longarm` on the drivers there: builds the programs
 //! and runs `longarm-interop`.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use serde_json::Value;
-
+use crate::build::{self, Program};
 use crate::run::{root, run};
 
 /// The programs that the guest runs, below the repository's root.
@@ -13,51 +11,27 @@ const SUITES: &str = "target/interop-suites";
 
 /// Runs the cases that the arguments select; see `cargo xtask interop --help`.
 pub(crate) fn interop(args: &[&str]) -> Result<(), String> {
-    run("cargo", &["build", "--quiet", "--package", "longarm-cli"])?;
+    let programs = build::programs()?;
     let suites = root().join(SUITES);
-    collect(&suites)?;
+    collect(&programs, &suites)?;
     let suites = suites.to_str().ok_or("the path is not text")?;
-    run("cargo", &[&["run", "--quiet", "--package", "longarm-interop", "--", "--suites", suites], args].concat())
+    let interop = programs.iter().find(|program| program.package == "interop" && program.kind == "bin");
+    let interop = interop.and_then(|program| program.file.to_str()).ok_or("Cargo built no longarm-interop")?;
+    run(interop, &[&["--suites", suites], args].concat())
 }
 
-/// Builds the tests and examples of the crate `longarm`, and links them into `directory` by their names.
-fn collect(directory: &Path) -> Result<(), String> {
+/// Links the tests and examples of the crate `longarm`, and the command, into `directory` by their names.
+fn collect(programs: &[Program], directory: &Path) -> Result<(), String> {
     let _ = std::fs::remove_dir_all(directory);
     let problem = |error: std::io::Error| format!("{}: {error}", directory.display());
     std::fs::create_dir_all(directory.join("programs")).map_err(problem)?;
-    for (kind, name, file) in built()? {
-        let to = if kind == "example" { directory.join("programs").join(name) } else { directory.join(name) };
-        std::fs::hard_link(&file, &to).or_else(|_| std::fs::copy(&file, &to).map(drop)).map_err(problem)?;
+    for Program { package, kind, name, file } in programs {
+        let to = match (&**package, &**kind) {
+            ("crates/longarm", "example") => directory.join("programs").join(name),
+            ("crates/longarm", "test") | ("crates/cli", "bin") => directory.join(name),
+            _ => continue,
+        };
+        std::fs::hard_link(file, &to).or_else(|_| std::fs::copy(file, &to).map(drop)).map_err(problem)?;
     }
     Ok(())
-}
-
-/// The programs that Cargo builds: kind, name and file.
-fn built() -> Result<Vec<(String, String, PathBuf)>, String> {
-    let mut all = Vec::new();
-    for what in [
-        &["test", "--no-run", "--package", "longarm", "--tests"][..],
-        &["build", "--package", "longarm", "--examples"],
-        &["build", "--package", "longarm-cli", "--bin", "longarm"],
-    ] {
-        println!("\n== cargo {}", what.join(" "));
-        let mut cargo = Command::new("cargo");
-        cargo.args(what).args(["--quiet", "--message-format=json"]).current_dir(root());
-        let output =
-            cargo.stderr(std::process::Stdio::inherit()).output().map_err(|error| format!("cargo: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("cargo {} failed: {}", what.join(" "), output.status));
-        }
-        let told = String::from_utf8_lossy(&output.stdout);
-        all.extend(told.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)));
-    }
-    Ok(all)
-}
-
-/// Kind, name and file of an artifact, if it is a test, an example or the command.
-fn program(artifact: &Value) -> Option<(String, String, PathBuf)> {
-    let target = &artifact["target"];
-    let kind = target["kind"].as_array()?.first()?.as_str().filter(|kind| ["test", "example", "bin"].contains(kind))?;
-    let file = artifact["executable"].as_str()?;
-    Some((kind.to_owned(), target["name"].as_str()?.to_owned(), file.into()))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::run::{root, run};
-use crate::{packages, python};
+use crate::{build, packages, python};
 
 /// The builder of the wheel, and the programs and packages of its tests.
 const TOOLS: [&str; 4] = ["maturin==1.16.0", "pytest==9.2.0", "numpy", "redis==8.1.0"];
@@ -24,8 +24,12 @@ pub(crate) fn try_wheel(args: &[&str]) -> Result<(), String> {
     let python = python::environment(&target.join("environment"), &TOOLS, python::Dependencies::All)?;
     let is_timed = args.first() == Some(&"--time");
     let (profile, directory) = if is_timed { ("release", "release") } else { ("dev", "debug") };
-    run("cargo", &["build", "--quiet", "--profile", profile, "--package", "longarm-cli"])?;
-    let wheel = build(&python, profile, &target.join("wheels"))?;
+    if is_timed {
+        run("cargo", &["build", "--quiet", "--release", "--package", "longarm-cli"])?;
+    } else {
+        build::workspace()?;
+    }
+    let wheel = build_wheel(&python, profile, &target.join("wheels"))?;
     run(&text(&python)?, &["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", &text(&wheel)?])?;
     let program = format!("LONGARM={}", text(&root().join("target").join(directory).join("longarm"))?);
     let (python, project) = (text(&python)?, text(&root().join(PROJECT))?);
@@ -39,7 +43,7 @@ pub(crate) fn try_wheel(args: &[&str]) -> Result<(), String> {
 }
 
 /// Builds the wheel, and returns its file.
-fn build(python: &Path, profile: &str, out: &Path) -> Result<PathBuf, String> {
+fn build_wheel(python: &Path, profile: &str, out: &Path) -> Result<PathBuf, String> {
     let _ = std::fs::remove_dir_all(out);
     let manifest = text(&root().join(PROJECT).join("Cargo.toml"))?;
     let (python, directory) = (text(python)?, text(out)?);

@@ -1,6 +1,7 @@
 //! Longarm's development tasks. `cargo xtask` lists them.
 #![forbid(unsafe_code)]
 
+mod build;
 mod compare;
 mod examples;
 mod fuzz;

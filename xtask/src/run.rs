@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The environment of all builds here. Nobody changes a file between them, so Cargo need not keep what would help it then:
+/// 30 GB for the whole workspace.
+pub(crate) const LEAN: (&str, &str) = ("CARGO_INCREMENTAL", "0");
+
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -19,6 +23,7 @@ pub(crate) fn run_with(program: &str, args: &[&str], env: &[(&str, &str)]) -> Re
     println!("\n== {program} {}", args.join(" "));
     let status = Command::new(program)
         .args(args)
+        .envs([LEAN])
         .envs(env.iter().copied())
         .current_dir(root())
         .status()

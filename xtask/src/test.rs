@@ -1,7 +1,7 @@
 //! All checks of CI, in the order in which they fail fastest.
 
 use crate::run::{run, run_with};
-use crate::{examples, guard, interop, kv_wheel, layers, packages, prose};
+use crate::{build, examples, guard, interop, kv_wheel, layers, packages, prose};
 
 /// Runs all checks.
 pub(crate) fn all() -> Result<(), String> {
@@ -48,6 +48,6 @@ fn before_tests() -> Result<(), String> {
 }
 
 fn tests() -> Result<(), String> {
-    run("cargo", &["build", "--workspace", "--quiet"])?;
+    build::workspace()?;
     run("cargo", &["--config", &guard::cargo_config()?, "test", "--workspace", "--no-fail-fast"])
 }

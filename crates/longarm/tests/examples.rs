@@ -13,6 +13,7 @@ use testkit::TestDir;
 
 /// The directory of examples that are built already, where there is no Cargo.
 const EXAMPLES: &str = "LONGARM_TEST_EXAMPLES";
+const ALL: [&str; 6] = ["round_trips", "remote_counter", "engine_calls", "cas_lock", "ud_chat", "async_echo"];
 
 /// Runs an example in this thread's network namespace, with a hub of its own, and returns what it
 /// says.
@@ -44,20 +45,8 @@ fn checked(name: &str, output: &Output) -> String {
 /// The path of an example. All examples are built first if they are not up to date.
 fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || testkit::build_examples(&ALL, &[]);
     BUILT.get_or_init(|| std::env::var_os(EXAMPLES).map_or_else(build, PathBuf::from)).join(name)
-}
-
-fn build() -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let profile = here.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
-    let name = profile.file_name().and_then(|name| name.to_str()).unwrap();
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--examples", "--package", "longarm", "--profile"])
-        .arg(if name == "debug" { "dev" } else { name })
-        .env("CARGO_TARGET_DIR", profile.parent().unwrap())
-        .status();
-    assert!(built.unwrap().success(), "the examples are built");
-    profile.join("examples")
 }
 
 #[test]
@@ -170,7 +159,7 @@ fn faults_do_not_change_what_an_example_says() {
 
 #[test]
 fn help_and_wrong_arguments() {
-    for name in ["round_trips", "remote_counter", "engine_calls", "cas_lock", "ud_chat", "async_echo"] {
+    for name in ALL {
         let output = Command::new(binary(name)).arg("--help").output().unwrap();
         assert!(checked(name, &output).contains(&format!("  {name}")), "{name}");
         let output = Command::new(binary(name)).args(["--nonsense", "1"]).output().unwrap();

@@ -8,11 +8,13 @@
 #[cfg(feature = "certificates")]
 mod certificates;
 mod directory;
+mod example;
 mod process;
 mod wait;
 
 #[cfg(feature = "certificates")]
 pub use certificates::Authority;
 pub use directory::TestDir;
+pub use example::{build_examples, example};
 pub use process::{ROLE, copy_program, in_new_netns, is_root, must_succeed, role, run_again, said};
 pub use wait::{PATIENCE, wait_for, wait_until};

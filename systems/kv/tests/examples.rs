@@ -1,25 +1,10 @@
 //! The examples run.
 
-use std::path::PathBuf;
 use std::process::Command;
-
-/// The path of an example, which is built first if it is not up to date.
-fn example(name: &str) -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let profile = here.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
-    let mode = profile.file_name().and_then(|name| name.to_str()).unwrap();
-    if testkit::role().is_none() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--example", name, "--package", "longarm-kv", "--profile"]);
-        build.arg(if mode == "debug" { "dev" } else { mode });
-        testkit::must_succeed(build.env("CARGO_TARGET_DIR", profile.parent().unwrap()));
-    }
-    profile.join("examples").join(name)
-}
 
 /// Runs an example with a hub, and looks for words that it has to print.
 fn run(test: &str, name: &str, wanted: &[&str]) {
-    let example = example(name);
+    let example = testkit::example(name);
     if testkit::role().is_none() {
         return hub::testing::passes_with_hub(&format!("kv-{test}"), testkit::run_again(test, "body"));
     }

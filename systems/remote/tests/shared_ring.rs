@@ -303,23 +303,9 @@ fn ended_early(ends: &Ends, memory: &TableMemory) -> Connection {
     owner
 }
 
-/// The path of the example, which is built first if it is not up to date.
-fn example() -> std::path::PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let profile = here.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
-    let name = profile.file_name().and_then(|name| name.to_str()).unwrap();
-    if testkit::role().is_none() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--example", "task_ring", "--package", "longarm-remote", "--profile"]);
-        build.arg(if name == "debug" { "dev" } else { name });
-        testkit::must_succeed(build.env("CARGO_TARGET_DIR", profile.parent().unwrap()));
-    }
-    profile.join("examples/task_ring")
-}
-
 #[test]
 fn the_example_ships_all_records_though_the_owner_is_killed() {
-    let example = example();
+    let example = testkit::example("task_ring");
     with_hub("the_example_ships_all_records_though_the_owner_is_killed", || {
         let words = String::from_utf8(testkit::must_succeed(&mut Command::new(&example)).stdout).unwrap();
         for line in ["begins at record 0", "the owner is gone", "has all 20000 records", "to 2 lives"] {

@@ -17,21 +17,7 @@ fn alone(test: &str, body: impl FnOnce()) {
 /// The path of an example. All examples are built first if they are not up to date.
 fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build).join(name)
-}
-
-fn build() -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let profile = here.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
-    if testkit::role().is_some() {
-        return profile.join("examples");
-    }
-    let name = profile.file_name().and_then(|name| name.to_str()).unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--examples", "--package", "longarm-rpc-examples", "--profile"]);
-    cargo.arg(if name == "debug" { "dev" } else { name }).env("CARGO_TARGET_DIR", profile.parent().unwrap());
-    testkit::must_succeed(&mut cargo);
-    profile.join("examples")
+    BUILT.get_or_init(|| testkit::build_examples(&["by_name", "echo", "fan_out", "greeter", "world"], &[])).join(name)
 }
 
 /// A server, which ends with this value, and its addresses.

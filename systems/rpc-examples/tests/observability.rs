@@ -2,24 +2,10 @@
 
 use std::process::Command;
 
-/// The path of the example, which is built first if it is not up to date.
-fn observed() -> std::path::PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let profile = here.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
-    let name = profile.file_name().and_then(|name| name.to_str()).unwrap();
-    if testkit::role().is_none() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--example", "observed", "--package", "longarm-rpc-examples", "--profile"]);
-        build.arg(if name == "debug" { "dev" } else { name });
-        testkit::must_succeed(build.env("CARGO_TARGET_DIR", profile.parent().unwrap()));
-    }
-    profile.join("examples/observed")
-}
-
 #[test]
 fn prometheus_gets_the_figures_of_both_ends() {
     const TEST: &str = "prometheus_gets_the_figures_of_both_ends";
-    let example = observed();
+    let example = testkit::example("observed");
     if testkit::role().is_none() {
         return hub::testing::passes_with_hub(&format!("rpc-{TEST}"), testkit::run_again(TEST, "body"));
     }

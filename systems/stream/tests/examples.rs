@@ -21,24 +21,11 @@ fn alone(test: &str, body: impl FnOnce()) {
 /// The path of an example. All examples are built first if they are not up to date.
 fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build).join(name)
-}
-
-fn build() -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let profile = here.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
-    let examples = profile.join("examples");
-    if testkit::role().is_some() {
-        return examples;
-    }
-    let name = profile.file_name().and_then(|name| name.to_str()).unwrap();
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--examples", "--package", "longarm-stream", "--features", "tonic", "--profile"])
-        .arg(if name == "debug" { "dev" } else { name })
-        .env("CARGO_TARGET_DIR", profile.parent().unwrap())
-        .status();
-    assert!(built.unwrap().success(), "the examples are built");
-    examples
+    BUILT
+        .get_or_init(|| {
+            testkit::build_examples(&["forward", "grpc", "http", "redis_client"], &["longarm-stream/tonic"])
+        })
+        .join(name)
 }
 
 /// A server, and the address that it says it listens at.
