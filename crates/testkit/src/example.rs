@@ -30,8 +30,8 @@ pub fn build_examples(names: &[&str], features: &[&str]) -> PathBuf {
         let mode = profile.file_name().and_then(|name| name.to_str()).expect("the names of profiles are text");
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--workspace", "--profile", if mode == "debug" { "dev" } else { mode }]);
-        names.iter().for_each(|name| drop(build.args(["--example", name])));
-        features.iter().for_each(|feature| drop(build.args(["--features", feature])));
+        build.args(names.iter().flat_map(|name| ["--example", name]));
+        build.args(features.iter().flat_map(|feature| ["--features", feature]));
         must_succeed(build.env("CARGO_TARGET_DIR", profile.parent().expect("a profile lies in TARGET")));
     }
     profile.join("examples")
