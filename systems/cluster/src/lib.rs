@@ -41,7 +41,7 @@ pub use coordinator::{
 pub use etcd::EtcdCoordinator;
 pub use handover::{HandOverEnd, HandOvers};
 pub use local::LocalCoordinator;
-pub use member::{MemberHandle, MemberOptions, MembershipError};
+pub use member::{KeptData, MemberHandle, MemberOptions, MembershipError};
 pub use right::{NotServing, ServingRight, SlotGrant, WishRefused};
 pub use service::{CONFIGURATION, ClusterOrder, cluster_methods, configuration_methods};
 pub use slot::{HashSlot, SLOTS};

@@ -17,6 +17,16 @@ const ATTENTION: Duration = Duration::from_millis(20);
 /// Attempts to leave before the thread ends without: then the others wait for the end of the term.
 const FAREWELLS: u32 = 5;
 
+/// Data that a member keeps on disk, and so shares with later processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptData {
+    /// The number of the life, which all processes with these data have.
+    pub incarnation: u64,
+    /// The last process may have answered changes that are not on disk. So members that live serve its slots, and it fetches the
+    /// data from them. It serves at once only slots of which no other member that lives has the data.
+    pub may_lack: bool,
+}
+
 /// Settings of a member.
 #[derive(Clone, Debug)]
 pub struct MemberOptions {
@@ -24,8 +34,8 @@ pub struct MemberOptions {
     pub name: String,
     /// The address that clients get: `host:port`.
     pub address: String,
-    /// The number of this life, if the member has kept its data from an earlier one. Without it, a random number.
-    pub incarnation: Option<u64>,
+    /// Its data on disk. Without them, each process is another life.
+    pub kept: Option<KeptData>,
     /// The time for which the member serves after a beat: 200 ms to 60 s. After so long without a beat others replace it.
     pub term: Duration,
     /// Backups of each slot, if this member forms the cluster.
@@ -41,7 +51,7 @@ impl Default for MemberOptions {
         MemberOptions {
             name: String::new(),
             address: String::new(),
-            incarnation: None,
+            kept: None,
             term: Duration::from_secs(2),
             replicas: 0,
             form_with: 1,
@@ -103,13 +113,16 @@ impl MemberHandle {
         if !(SHORTEST_TERM..=LONGEST_TERM).contains(&options.term) {
             return Err(MembershipError::Term(options.term));
         }
-        let incarnation = options.incarnation.map_or_else(random, Ok)?;
+        let incarnation = options.kept.map(|kept| kept.incarnation).map_or_else(random, Ok)?;
         let id = MemberId { name: options.name, incarnation };
         let member = ClusterMember { id, address: options.address };
         member.check()?;
         let beat = MemberBeat { member, term_ns: options.term.as_nanos() as u64, process: random()? };
         let mut agent = MemberAgent::new(beat, options.replicas, options.form_with.max(1));
         agent.set_moves_slots(options.moves_slots);
+        if let Some(kept) = options.kept {
+            agent.set_kept_data(kept.may_lack);
+        }
         let (right, orders) = (agent.right().clone(), Arc::new(MemberOrders::default()));
         let thread = thread::Builder::new().name("cluster-member".into()).spawn({
             let orders = Arc::clone(&orders);

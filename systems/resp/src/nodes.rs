@@ -107,8 +107,14 @@ impl DoorNodes {
     }
 
     pub(crate) fn config(&self) -> Arc<ClusterConfig> {
-        let none =
-            || ClusterConfig { epoch: 0, replicas: 0, members: Vec::new(), draining: Vec::new(), shares: Vec::new() };
+        let none = || ClusterConfig {
+            epoch: 0,
+            replicas: 0,
+            keeps_data: false,
+            members: Vec::new(),
+            draining: Vec::new(),
+            shares: Vec::new(),
+        };
         self.right.config().unwrap_or_else(|| Arc::new(none()))
     }
 

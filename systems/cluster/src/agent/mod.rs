@@ -6,7 +6,7 @@ mod watchman;
 use std::sync::Arc;
 
 use crate::config::wish::ConfigWish;
-use crate::config::{ClusterConfig, ClusterMember};
+use crate::config::{ClusterConfig, ClusterMember, MemberId};
 use crate::coordinator::{ClusterPicture, CoordinatorReply, CoordinatorRequest, MemberBeat, Revision};
 use crate::handover::HandOverEnd;
 use crate::right::ServingRight;
@@ -53,6 +53,10 @@ pub(crate) struct MemberAgent {
     planned: Option<CoordinatorRequest>,
     leaving: bool,
     gone: bool,
+    /// This member keeps its data on disk.
+    keeps_data: bool,
+    /// Our data may lack the last changes, and the configuration does not know it yet: we have no right.
+    returning: bool,
 }
 
 impl MemberAgent {
@@ -75,7 +79,14 @@ impl MemberAgent {
             planned: None,
             leaving: false,
             gone: false,
+            keeps_data: false,
+            returning: false,
         }
+    }
+
+    /// The member has data on disk. They may lack the last changes of its life. To be called at the beginning.
+    pub(crate) fn set_kept_data(&mut self, may_lack: bool) {
+        (self.keeps_data, self.returning) = (true, may_lack);
     }
 
     /// For a planted bug: counts the term from the answer.
@@ -158,6 +169,8 @@ impl MemberAgent {
             (CoordinatorRequest::Replace { .. }, Some(reply)) => {
                 if reply == CoordinatorReply::Replaced(false) {
                     self.tried.clear();
+                } else {
+                    self.returning = false;
                 }
                 self.wake();
             }
@@ -176,7 +189,9 @@ impl MemberAgent {
         if let Some((config, _)) = &self.config {
             self.closed.learn(self.right.member(), config, self.right.until_ns());
         }
-        if !self.leaving {
+        // Without a configuration, or a part in it, there is nothing to come back to.
+        self.returning &= self.config.as_ref().is_some_and(|(config, _)| config.has(self.right.member()));
+        if !self.leaving && !self.returning {
             let config = self.config.as_ref().map(|(config, _)| Arc::clone(config));
             self.right.set(config, ends_ns(sent_ns, self.beat.term_ns));
         }
@@ -240,6 +255,9 @@ impl MemberAgent {
             return replace(self.formed(picture, now_ns)?, 0, Vec::new());
         };
         let others = config.members.iter().map(|member| &member.id).filter(|id| **id != me);
+        if self.returning {
+            return replace(self.returned(&config, now_ns)?, revision, Vec::new());
+        }
         let silent = others.filter_map(|id| Some((id.clone(), self.watch.silent(id, now_ns)?))).next();
         if let Some((id, last)) = silent {
             return replace(config.lose(&id)?, revision, vec![(id, last)]);
@@ -253,6 +271,17 @@ impl MemberAgent {
         // One member looks after those that are drained; if it is gone, the next one does.
         let is_first = config.members.first().is_some_and(|first| first.id == me);
         replace(config.draining_further().filter(|_| is_first)?, revision, Vec::new())
+    }
+
+    /// The configuration that knows that our data may lack something, when it is known who else lives.
+    fn returned(&self, config: &ClusterConfig, now_ns: u64) -> Option<ClusterConfig> {
+        let me = self.right.member();
+        let lives = |id: &MemberId| self.watch.lives(id, now_ns);
+        let is_known = |id: &MemberId| lives(id) || self.watch.silent(id, now_ns).is_some();
+        let mut others = config.members.iter().map(|member| &member.id).filter(|id| *id != me);
+        let is_all_known = others.all(is_known);
+        let by_name = |name: &str| config.member(name).is_some_and(|member| lives(&member.id));
+        is_all_known.then(|| config.returned(me, by_name))?
     }
 
     /// The configuration after all wishes that can come true now. Wishes that have lost their sense go.
@@ -303,7 +332,8 @@ impl MemberAgent {
         here.sort_by(|a, b| a.id.cmp(&b.id));
         here.dedup_by(|a, b| a.id.name == b.id.name);
         let is_enough = !self.leaving && here.len() >= self.form_with;
-        let config = is_enough.then(|| ClusterConfig::form(here, self.replicas))?;
+        let form = || ClusterConfig { keeps_data: self.keeps_data, ..ClusterConfig::form(here, self.replicas) };
+        let config = is_enough.then(form)?;
         config.check().is_ok().then_some(config)
     }
 }

@@ -13,6 +13,8 @@ struct SeenBeat {
     term_ns: u64,
     /// When this process saw it first.
     seen_ns: u64,
+    /// This process saw one before.
+    is_later: bool,
 }
 
 /// The beats of other members that this process saw.
@@ -36,10 +38,10 @@ impl BeatWatch {
         let now: Vec<_> = beats.chain(missing).collect();
         self.seen.retain(|id, _| now.iter().any(|(other, ..)| other == id));
         for (id, revision, term_ns) in now {
-            let fresh = SeenBeat { revision, term_ns, seen_ns: now_ns };
+            let fresh = SeenBeat { revision, term_ns, seen_ns: now_ns, is_later: false };
             let seen = self.seen.entry(id).or_insert(fresh);
             if had_gap || seen.revision != revision {
-                *seen = fresh;
+                *seen = SeenBeat { is_later: seen.is_later || seen.revision != revision, ..fresh };
             }
         }
     }
@@ -48,6 +50,11 @@ impl BeatWatch {
     pub(crate) fn silent(&self, id: &MemberId, now_ns: u64) -> Option<Revision> {
         let seen = self.seen.get(id)?;
         (now_ns >= over_ns(seen.seen_ns, seen.term_ns)).then_some(seen.revision)
+    }
+
+    /// The member has beaten since this process looks, and it is not silent.
+    pub(crate) fn lives(&self, id: &MemberId, now_ns: u64) -> bool {
+        self.seen.get(id).is_some_and(|seen| seen.is_later) && self.silent(id, now_ns).is_none()
     }
 }
 

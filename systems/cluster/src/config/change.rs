@@ -36,11 +36,12 @@ impl ClusterConfig {
             moving: None,
         };
         let shares = if count == 0 { Vec::new() } else { (0..count).map(share).collect() };
-        ClusterConfig { epoch: 1, replicas, members, draining: Vec::new(), shares }
+        ClusterConfig { epoch: 1, replicas, keeps_data: false, members, draining: Vec::new(), shares }
     }
 
     /// Without a member. The other end of a hand-over serves its share then, or the first backup. A share without backups stays
-    /// without a primary until the same life of its last one comes back. If the cluster keeps no replicas at all, another member serves it, empty.
+    /// without a primary until the same life of its last one comes back. If the cluster has neither backups nor data on disk, another member serves
+    /// it, empty.
     #[doc(hidden)]
     pub fn lose(&self, id: &MemberId) -> Option<ClusterConfig> {
         let mut next = self.has(id).then(|| self.successor())?;
@@ -59,8 +60,8 @@ impl ClusterConfig {
             }
             share.primary = (!share.backups.is_empty()).then(|| share.backups.remove(0));
             share.last = share.primary.is_none().then(|| id.clone());
-            if next.replicas == 0
-                && share.primary.is_none()
+            if share.primary.is_none()
+                && !next.waits_for_data()
                 && let Some(heir) = next.least_loaded()
             {
                 next.shares[number].take(heir);
@@ -72,18 +73,51 @@ impl ClusterConfig {
         Some(next)
     }
 
+    /// With a member whose process has begun anew, and whose data may lack its last changes. It serves only slots of which no other member
+    /// that lives has the data, and fetches all others anew.
+    #[doc(hidden)]
+    pub fn returned(&self, id: &MemberId, lives: impl Fn(&str) -> bool) -> Option<ClusterConfig> {
+        let mut next = self.has(id).then(|| self.successor())?;
+        let mut cancelled = Vec::new();
+        for number in 0..next.shares.len() {
+            let is_cancelled = next.cancel_move(number, &id.name);
+            let share = &mut next.shares[number];
+            let heir = share.backups.iter().position(|name| *name != id.name && lives(name));
+            match &share.primary {
+                Some(primary) if *primary == id.name => {
+                    share.primary = heir.map(|heir| share.backups.remove(heir)).or_else(|| share.primary.take());
+                }
+                Some(primary) if heir.is_some() || lives(primary) => share.backups.retain(|name| *name != id.name),
+                _ => {}
+            }
+            if is_cancelled {
+                cancelled.push(share.from);
+                // The target of a move is one backup more.
+                while share.backups.len() > usize::from(self.replicas) {
+                    let is_away = |name: &String| *name != id.name && !lives(name);
+                    share.backups.remove(share.backups.iter().position(is_away).unwrap_or(0));
+                }
+            }
+        }
+        next.recruit();
+        next.trim();
+        cancelled.into_iter().for_each(|from| next.merge_around(from));
+        Some(next)
+    }
+
     /// With one more member. It joins shares that have too few members, and serves again those that it was the last to serve. If
-    /// the cluster keeps no replicas, it serves all that nobody serves.
+    /// the cluster has neither backups nor data on disk, it serves all that nobody serves.
     #[doc(hidden)]
     pub fn join(&self, member: &ClusterMember) -> Option<ClusterConfig> {
         if self.member(&member.id.name).is_some() {
             return None;
         }
         let mut next = self.successor();
+        let is_heir = !next.waits_for_data();
         let at = next.members.partition_point(|other| other.id.name < member.id.name);
         next.members.insert(at, member.clone());
         for share in next.shares.iter_mut().filter(|share| share.primary.is_none()) {
-            if share.last.as_ref() == Some(&member.id) || next.replicas == 0 {
+            if share.last.as_ref() == Some(&member.id) || is_heir {
                 share.take(member.id.name.clone());
             }
         }

@@ -80,6 +80,10 @@ pub struct ClusterConfig {
     pub epoch: u64,
     /// Backups that each share should have.
     pub replicas: u8,
+    /// Members keep their data on disk: slots that nobody serves wait for the life that served them last. Otherwise, in a cluster without
+    /// backups, another member serves them, empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_data: bool,
     /// The members, by name.
     pub members: Vec<ClusterMember>,
     /// The names of members that get no new shares and give their own to others, in order.
@@ -115,6 +119,11 @@ impl ClusterConfig {
     pub fn shares_of<'a>(&'a self, id: &'a MemberId) -> impl Iterator<Item = &'a SlotShare> {
         let is_member = self.has(id);
         self.shares.iter().filter(move |share| is_member && share.primary.as_ref() == Some(&id.name))
+    }
+
+    /// Nobody serves a slot again whose members are all gone, unless one of them comes back with its data.
+    pub(crate) fn waits_for_data(&self) -> bool {
+        self.replicas > 0 || self.keeps_data
     }
 
     /// The number of slots that somebody serves.

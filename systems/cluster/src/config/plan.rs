@@ -69,6 +69,7 @@ impl ClusterConfig {
         }
         let mut next = self.successor();
         next.draining.retain(|name| *name != member.name);
+        next.trim();
         Some(next)
     }
 
@@ -90,14 +91,13 @@ impl ClusterConfig {
         self.trim();
     }
 
-    /// Drops drained backups where there are enough others, and members that join without need.
+    /// Drops backups where there are too many, drained ones first, and members that join without need.
     pub(super) fn trim(&mut self) {
         let (replicas, draining) = (usize::from(self.replicas), self.draining.clone());
         let is_drained = |name: &String| draining.contains(name);
         for share in self.shares.iter_mut().filter(|share| share.moving.is_none()) {
-            while share.backups.len() > replicas
-                && let Some(at) = share.backups.iter().position(is_drained)
-            {
+            while share.backups.len() > replicas {
+                let at = share.backups.iter().position(is_drained).unwrap_or(share.backups.len() - 1);
                 share.backups.remove(at);
             }
             let active =

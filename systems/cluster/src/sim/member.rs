@@ -48,15 +48,19 @@ impl SimMember {
         }
     }
 
-    /// Starts the process, with another incarnation unless it keeps its data.
-    pub(crate) fn start(&mut self, keeps_data: bool, replicas: u8, form_with: usize, random: &mut Rng) {
-        if !keeps_data {
+    /// Starts the process, with another incarnation unless it keeps its data. `may_lack`: perhaps not the last changes.
+    pub(crate) fn start(&mut self, may_lack: Option<bool>, replicas: u8, form_with: usize, random: &mut Rng) {
+        if may_lack.is_none() {
             self.incarnation += 1;
         }
         let id = MemberId { name: self.name.clone(), incarnation: self.incarnation };
         let member = ClusterMember { id, address: format!("{}:7480", self.name) };
         let beat = MemberBeat { member, term_ns: TERM_NS, process: random.u64(..) };
-        self.agent = Some(MemberAgent::new(beat, replicas, form_with));
+        let mut agent = MemberAgent::new(beat, replicas, form_with);
+        if let Some(may_lack) = may_lack {
+            agent.set_kept_data(may_lack);
+        }
+        self.agent = Some(agent);
         self.epoch = 0;
     }
 

@@ -56,7 +56,7 @@ fn check_primary(
     new: &SlotShare,
 ) -> Result<(), String> {
     let changed = new.primary.as_ref().filter(|name| old.primary.as_ref() != Some(name));
-    let Some(name) = changed.filter(|_| before.replicas > 0) else { return Ok(()) };
+    let Some(name) = changed.filter(|_| before.waits_for_data()) else { return Ok(()) };
     let is_last = old.last.as_ref().is_some_and(|last| last.name == *name && after.has(last));
     let is_former = old.hand_over().is_some_and(|(former, _)| former == name);
     if old.backups.contains(name) || is_last || is_former {
@@ -101,7 +101,7 @@ pub(crate) fn check_rest(config: Option<&ClusterConfig>, members: &[SimMember], 
     for share in &config.shares {
         let Some(slot) = HashSlot::new(share.from) else { continue };
         let serves = alive.iter().any(|(member, right)| right.check_at(slot, member.clock.show(now_ns)).is_ok());
-        let should = share.primary.is_some() || (config.replicas == 0 && !alive.is_empty());
+        let should = share.primary.is_some() || (!config.waits_for_data() && !alive.is_empty());
         if should && !serves {
             return Err(format!("nobody serves slot {slot}: {share:?}"));
         }

@@ -26,6 +26,7 @@ pub(crate) struct SimWorld {
     pub(super) agenda: SimAgenda,
     pub(super) members: Vec<SimMember>,
     readers: SimReaders,
+    keeps_data: bool,
     replicas: u8,
     form_with: usize,
     state: CoordinatorState,
@@ -40,10 +41,11 @@ impl SimWorld {
         let mut random = Rng::with_seed(seed);
         let count = random.usize(1..6);
         let mut members: Vec<_> = (0..count).map(|number| SimMember::new(number, &mut random)).collect();
+        let keeps_data = random.bool();
         let (replicas, form_with) = (random.u8(..3), random.usize(1..=count));
         let mut agenda = SimAgenda::default();
         for (node, member) in members.iter_mut().enumerate() {
-            member.start(false, replicas, form_with, &mut random);
+            member.start(keeps_data.then_some(false), replicas, form_with, &mut random);
             agenda.add(random.u64(..TERM_NS), SimEvent::Turn { node, turn: 0 });
             agenda.add(random.u64(..TERM_NS), SimEvent::Data { node });
         }
@@ -55,6 +57,7 @@ impl SimWorld {
             agenda,
             members,
             readers: SimReaders::default(),
+            keeps_data,
             replicas,
             form_with,
             state: CoordinatorState::default(),
@@ -232,10 +235,12 @@ impl SimWorld {
     }
 
     fn restart(&mut self, node: usize) {
-        let keeps_data = self.random.u32(..3) == 0;
+        // Members without a disk keep nothing; some of the others lose it.
+        let lives = if self.keeps_data { &[None, Some(false), Some(true)][..] } else { &[None] };
+        let may_lack = lives[self.random.usize(..lives.len())];
         let member = &mut self.members[node];
         if member.agent.is_none() {
-            member.start(keeps_data, self.replicas, self.form_with, &mut self.random);
+            member.start(may_lack, self.replicas, self.form_with, &mut self.random);
             member.turn += 1;
             self.turn(node);
         }

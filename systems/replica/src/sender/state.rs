@@ -13,6 +13,9 @@ use crate::tenure::Tenures;
 /// Ranges of changes with unknown outcome that are remembered. Beyond, the two oldest become one, with all between.
 const MOST_LOST: usize = 16;
 
+/// Streams of one process at most: bits.
+const PROCESS_BITS: u32 = 32;
+
 /// Settings of the primary's end.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderOptions {
@@ -92,6 +95,8 @@ pub struct ReplicaSender {
     pub(super) tenures: Tenures,
     /// Groups of changes that have begun and not ended.
     groups: usize,
+    /// Changes that this member's own log has not made safe yet: number, and mark in that log.
+    unlogged: VecDeque<(u64, u64)>,
 }
 
 impl ReplicaSender {
@@ -108,7 +113,33 @@ impl ReplicaSender {
             hands: Hands::default(),
             tenures: Tenures::new(),
             groups: 0,
+            unlogged: VecDeque::new(),
         }
+    }
+
+    /// Goes on with a life that has kept its data: `last` is the greatest number of a change there, and `processes` the number of earlier
+    /// processes. Numbers of changes and streams are greater than all of theirs.
+    pub fn resume(&mut self, last: u64, processes: u32) {
+        self.last = self.last.max(last);
+        self.streams = self.streams.max(u64::from(processes) << PROCESS_BITS);
+    }
+
+    /// The last change is in this member's own log, too, behind everything before. Its answer waits until the log has made this mark
+    /// [safe](ReplicaSender::logged).
+    pub fn log(&mut self, mark: u64) {
+        self.unlogged.push_back((self.last, mark));
+    }
+
+    /// The own log has made everything up to this mark safe.
+    pub fn logged(&mut self, mark: u64) {
+        while self.unlogged.front().is_some_and(|(_, own)| *own <= mark) {
+            self.unlogged.pop_front();
+        }
+    }
+
+    /// The mark that the own log has to reach next, if there is one.
+    pub fn next_mark(&self) -> Option<u64> {
+        self.unlogged.front().map(|(_, mark)| *mark)
     }
 
     /// The roles of the member.
@@ -181,9 +212,10 @@ impl ReplicaSender {
         }
     }
 
-    /// All changes up to this number are with all backups.
+    /// All changes up to this number are with all backups, and in the own log, if there is one.
     pub fn settled(&self) -> u64 {
-        self.links.values().filter_map(ReplicaLink::settled).min().unwrap_or(self.last).min(self.last)
+        let own = self.unlogged.front().map(|(number, _)| number - 1);
+        self.links.values().filter_map(ReplicaLink::settled).chain(own).min().unwrap_or(self.last).min(self.last)
     }
 
     /// Readers of memory may take values up to this number in this epoch. None while a backup lacks a copy: it may

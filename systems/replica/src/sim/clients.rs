@@ -12,7 +12,7 @@ impl SimWorld {
         let (key, choice) = (self.random.usize(..KEYS), self.random.u32(..10));
         let (name, now) = (format!("k{key}").into_bytes(), self.now);
         let Some(life) = self.nodes[node].life.as_mut().filter(|life| life.may_serve(&name, now)) else { return };
-        let before = life.table.get(&name).map(|(value, _)| *value);
+        let before = life.table.rows.get(&name).map(|(value, _)| *value);
         self.values += 1;
         let value = self.values;
         let op = match choice {
@@ -74,7 +74,7 @@ impl SimWorld {
         let may_read = config.and_then(|config| config.share(slot)).is_some_and(|share| share.may_be_read_alone());
         let is_in_term = self.now < until || self.bug == Some(SimBug::NoTerm);
         // An absent key may be the work of a change that is not safe: the client asks.
-        let Some((value, stamp)) = life.table.get(&name).copied() else { return };
+        let Some((value, stamp)) = life.table.rows.get(&name).copied() else { return };
         let is_safe = stamp <= settled || self.bug == Some(SimBug::ReadUnsettled);
         if is_primary && may_read && is_in_term && is_safe {
             let now = self.now;

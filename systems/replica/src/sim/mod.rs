@@ -1,7 +1,7 @@
 //! Seeded checks: members with tables, a coordinator's configurations, and a network that delays, loses and repeats.
 //!
-//! A seed decides how many members and replicas there are, and which client asks which member. It decides when members crash, return
-//! empty, or are cut off from the coordinator, and how long each message takes. It decides when a wish comes true, and when an operator
+//! A seed decides how many members and replicas there are, and which client asks which member. It decides whether members have disks, when
+//! they crash, return empty or with their disks, or are cut off from the coordinator, and how long each message takes. It decides when a wish comes true, and when an operator
 //! moves slots or drains a member. Terms and
 //! configurations are those of `longarm-cluster`: a member serves until its term ends, and is deposed behind that.
 //!
@@ -19,5 +19,6 @@ mod clients;
 mod history;
 mod moves;
 mod node;
+mod table;
 mod tests;
 mod world;

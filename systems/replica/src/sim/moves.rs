@@ -70,7 +70,7 @@ impl SimWorld {
         let answer = life.sender.asked(target, ask, now);
         if bug == Some(SimBug::DropsEarly) && answer != HandOverAnswer::NotYet {
             let share_of = |key: &[u8]| life.sender.share_of(HashSlot::of_key(key));
-            life.table.retain(|key, _| share_of(key) != Some(ask.from));
+            life.table.retain(|key| share_of(key) != Some(ask.from));
         }
         self.post(SimMessage::Told(target.clone(), ask, answer));
     }
@@ -92,7 +92,7 @@ impl SimWorld {
     pub(super) fn keeps_foreign_keys(&self) -> Option<String> {
         let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
         let foreign = |life: &SimLife| {
-            let mut slots = life.table.keys().map(|key| HashSlot::of_key(key));
+            let mut slots = life.table.rows.keys().map(|key| HashSlot::of_key(key));
             slots.find(|slot| !life.sender.roles().has_part(*slot))
         };
         lives.into_iter().find_map(|life| Some(format!("{} has keys of slot {}", life.member.id.name, foreign(life)?)))

@@ -9,7 +9,8 @@ use cluster::{ClusterConfig, ClusterMember, ConfigWish, HashSlot, MemberId, Shar
 use crate::receiver::{KeySet, ReplicaReceiver, ReplicaStore, StoreRefusal};
 use crate::record::ReplicaRecord;
 use crate::roles::RecordSource;
-use crate::sender::{ReplicaSender, SenderOptions};
+use crate::sender::{BatchAck, BatchHead, ReplicaSender, SenderOptions};
+use crate::sim::table::{SimRows, SimTable};
 use crate::sim::tests::SimBug;
 
 /// Value and number of the change.
@@ -30,7 +31,13 @@ pub(super) struct SimLife {
     pub(super) member: ClusterMember,
     pub(super) sender: ReplicaSender,
     pub(super) receiver: ReplicaReceiver,
-    pub(super) table: BTreeMap<Vec<u8>, SimValue>,
+    pub(super) table: SimTable,
+    /// Each change has to be in the log of every member before it is answered.
+    pub(super) is_strict: bool,
+    /// Acknowledgements that wait for the log, each with its mark there.
+    pub(super) acks: Vec<(u64, BatchHead, BatchAck)>,
+    /// The table as it was before the crash, if it may lack something and the configuration does not know that yet.
+    pub(super) before: Option<SimRows>,
     pub(super) until: u64,
     pub(super) replies: Vec<SimReply>,
     pub(super) wishes: Vec<ConfigWish>,
@@ -46,10 +53,13 @@ pub(super) struct SimLife {
 pub(super) struct SimNode {
     pub(super) life: Option<SimLife>,
     pub(super) lives: u64,
+    pub(super) processes: u32,
+    /// The disk of a machine whose process has crashed.
+    pub(super) disk: Option<SimTable>,
 }
 
 impl SimLife {
-    pub(super) fn new(number: usize, life: u64) -> SimLife {
+    pub(super) fn new(number: usize, life: u64, is_strict: bool) -> SimLife {
         let id = MemberId { name: format!("m{number}"), incarnation: life };
         let options = SenderOptions {
             patience_ns: 120,
@@ -66,7 +76,10 @@ impl SimLife {
             member: ClusterMember { id: id.clone(), address: format!("m{number}:1") },
             sender: ReplicaSender::new(id.clone(), options),
             receiver: ReplicaReceiver::new(id),
-            table: BTreeMap::new(),
+            table: SimTable::default(),
+            is_strict,
+            acks: Vec::new(),
+            before: None,
             until: 0,
             replies: Vec::new(),
             wishes: Vec::new(),
@@ -88,7 +101,7 @@ impl SimLife {
         }
         self.until = until;
         let roles = self.sender.roles();
-        self.table.retain(|key, _| roles.has_part(HashSlot::of_key(key)));
+        self.table.retain(|key| roles.has_part(HashSlot::of_key(key)));
         self.collect();
     }
 
@@ -128,9 +141,34 @@ impl SimLife {
             self.sender.end_group();
         }
         match value {
-            Some(value) => drop(self.table.insert(key.to_vec(), (value, stamp))),
-            None => drop(self.table.remove(key)),
+            Some(value) => self.table.insert(key, (value, stamp)),
+            None => self.table.remove(key),
         }
+        if self.is_strict {
+            self.sender.log(self.table.mark());
+        }
+    }
+
+    /// The log is synced. Returns the acknowledgements that leave.
+    pub(super) fn sync(&mut self) -> Vec<(BatchHead, BatchAck)> {
+        self.table.sync();
+        self.sender.logged(self.table.synced());
+        self.acks.drain(..).map(|(_, head, ack)| (head, ack)).collect()
+    }
+
+    /// A configuration knows that the table may lack something. Of slots that this member still has, nobody else has the data: there it lacks
+    /// nothing, since the rules would blame it for what was answered.
+    pub(super) fn come_back(&mut self, next: &ClusterConfig) {
+        let me = &self.member.id.name;
+        let Some(before) = self.before.take() else { return };
+        let has = |key: &[u8]| {
+            next.share(HashSlot::of_key(key))
+                .is_some_and(|share| share.primary.as_ref() == Some(me) || share.backups.contains(me))
+        };
+        let lost: Vec<_> =
+            self.table.rows.keys().filter(|key| has(key) && !before.contains_key(*key)).cloned().collect();
+        lost.iter().for_each(|key| self.table.remove(key));
+        before.into_iter().filter(|(key, _)| has(key)).for_each(|(key, value)| self.table.insert(&key, value));
     }
 
     /// One step of a copy: one key. The planted bug leaves keys out.
@@ -138,7 +176,7 @@ impl SimLife {
         let Some(task) = self.sender.copy_due() else { return };
         let slots = task.from..=task.to;
         let keys: Vec<_> =
-            self.table.iter().filter(|(key, _)| slots.contains(&HashSlot::of_key(key).number())).collect();
+            self.table.rows.iter().filter(|(key, _)| slots.contains(&HashSlot::of_key(key).number())).collect();
         // Keys in their order; the cursor is a hash of the last one's place, as changes go on between.
         let next = keys.iter().find(|(key, _)| place(key) >= task.cursor.at);
         let mut records = Vec::new();
@@ -159,7 +197,7 @@ fn place(key: &[u8]) -> u64 {
 /// The table of a life as a store for records; the fence is the sender's.
 pub(super) struct SimStore<'a> {
     pub(super) sender: &'a mut ReplicaSender,
-    pub(super) table: &'a mut BTreeMap<Vec<u8>, SimValue>,
+    pub(super) table: &'a mut SimTable,
     pub(super) bug: Option<SimBug>,
     /// Refuses for a moment.
     pub(super) is_late: bool,
@@ -167,7 +205,7 @@ pub(super) struct SimStore<'a> {
 
 impl SimStore<'_> {
     fn admit(&mut self, source: RecordSource<'_>, slot: HashSlot) -> Result<(), StoreRefusal> {
-        let share = self.sender.share_of(slot).unwrap_or_default();
+        let share = self.sender.share_of(slot).ok_or(StoreRefusal::Later)?;
         let is_admitted = self.sender.admit(source, share);
         if is_admitted || self.bug == Some(SimBug::NoFence) { Ok(()) } else { Err(StoreRefusal::Fenced) }
     }
@@ -181,7 +219,7 @@ impl ReplicaStore for SimStore<'_> {
             return Err(StoreRefusal::Later);
         }
         let value = u64::from_le_bytes(value.try_into().map_err(|_| StoreRefusal::Failed("no number".into()))?);
-        self.table.insert(key.to_vec(), (value, stamp));
+        self.table.insert(key, (value, stamp));
         Ok(())
     }
 
@@ -193,7 +231,7 @@ impl ReplicaStore for SimStore<'_> {
 
     fn keys(&mut self, source: RecordSource<'_>, slots: RangeInclusive<u16>) -> Result<KeySet, StoreRefusal> {
         self.admit(source, HashSlot::new(*slots.start()).ok_or(StoreRefusal::Later)?)?;
-        let keys = self.table.keys().filter(|key| slots.contains(&HashSlot::of_key(key).number()));
+        let keys = self.table.rows.keys().filter(|key| slots.contains(&HashSlot::of_key(key).number()));
         Ok(keys.map(|key| (0, key.clone().into_boxed_slice())).collect())
     }
 }

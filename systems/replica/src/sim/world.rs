@@ -20,7 +20,8 @@ const REST: usize = 6000;
 
 /// A message between two members.
 pub(super) enum SimMessage {
-    Batch(ReplicaBatch),
+    /// To the process with that number.
+    Batch(ReplicaBatch, u32),
     Ack(BatchHead, Option<BatchAck>),
     /// A target and the former primary that it asks.
     Ask(MemberId, MemberId, HandOverAsk),
@@ -37,6 +38,17 @@ pub(super) struct SimReport {
     pub(super) crashes: u64,
     pub(super) orders: u64,
     pub(super) hand_overs: u64,
+    pub(super) returns: u64,
+}
+
+/// The disks of the members of one seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SimDisks {
+    None,
+    /// Everything that is answered survives a crash.
+    Strict,
+    /// Some of what was answered last may be lost.
+    Loose,
 }
 
 pub(super) struct SimWorld {
@@ -56,14 +68,18 @@ pub(super) struct SimWorld {
     /// Of lives that have crashed or are cut off: nobody deposes them before.
     terms: BTreeMap<String, u64>,
     pub(super) is_calm: bool,
+    disks: SimDisks,
 }
 
 impl SimWorld {
     pub(super) fn new(seed: u64, bug: Option<SimBug>) -> SimWorld {
         let mut random = Rng::with_seed(seed);
         let count = random.usize(2..=4);
-        let nodes: Vec<SimNode> =
-            (0..count).map(|number| SimNode { life: Some(SimLife::new(number, 1)), lives: 1 }).collect();
+        let disks = [SimDisks::None, SimDisks::Strict, SimDisks::Loose][random.usize(..3)];
+        let is_strict = disks == SimDisks::Strict && bug != Some(SimBug::AnswerUnlogged);
+        let node =
+            |number| SimNode { life: Some(SimLife::new(number, 1, is_strict)), lives: 1, processes: 1, disk: None };
+        let nodes: Vec<SimNode> = (0..count).map(node).collect();
         let members = nodes.iter().filter_map(|node| node.life.as_ref().map(|life| life.member.clone()));
         let config = Arc::new(ClusterConfig::form(members.collect(), random.u8(1..=2)));
         SimWorld {
@@ -80,6 +96,7 @@ impl SimWorld {
             replaces: Vec::new(),
             terms: BTreeMap::new(),
             is_calm: false,
+            disks,
         }
     }
 
@@ -131,7 +148,12 @@ impl SimWorld {
         match self.random.u32(..100) {
             0..20 if !self.is_calm => self.request(node),
             20..28 if !self.is_calm => self.read(node),
-            28..40 => self.reply(node),
+            28..40 => {
+                self.reply(node);
+                if self.random.bool() {
+                    self.sync(node);
+                }
+            }
             40..55 => {
                 self.send(node);
                 self.ask(node);
@@ -166,13 +188,29 @@ impl SimWorld {
 
     /// A beat reaches the coordinator: the member learns the configuration, or joins.
     fn beat(&mut self, node: usize) {
-        let (config, now) = (self.config(), self.now);
+        let (config, now, bug) = (self.config(), self.now, self.bug);
+        let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != node);
+        let alive: Vec<MemberId> =
+            others.filter_map(|(_, node)| node.life.as_ref().map(|life| life.member.id.clone())).collect();
+        let lives = |name: &str| config.member(name).is_some_and(|member| alive.contains(&member.id));
         let Some(life) = self.nodes[node].life.as_mut().filter(|life| life.cut_until <= now) else { return };
-        if config.has(&life.member.id) {
-            life.learn(&config, now + TERM);
-        } else if let Some(next) = config.join(&life.member) {
+        let next = if !config.has(&life.member.id) {
+            config.join(&life.member)
+        } else if life.before.is_some() && bug != Some(SimBug::ReturnsUnasked) {
+            config.returned(&life.member.id, lives)
+        } else {
+            return life.learn(&config, now + TERM);
+        };
+        if let Some(next) = next {
+            life.come_back(&next);
             self.replace(next);
         }
+    }
+
+    /// The log of a member is synced: answers and acknowledgements need not wait for it any more.
+    fn sync(&mut self, node: usize) {
+        let acks = self.nodes[node].life.as_mut().map(SimLife::sync).unwrap_or_default();
+        acks.into_iter().for_each(|(head, ack)| self.post(SimMessage::Ack(head, Some(ack))));
     }
 
     /// A member asks for what its sender wishes. The request may come late.
@@ -223,16 +261,36 @@ impl SimWorld {
         {
             self.report.crashes += 1;
             self.terms.insert(life.member.id.name.clone(), life.until);
+            life.acks.into_iter().for_each(|(_, head, _)| self.post(SimMessage::Ack(head, None)));
+            // One that crashes before the others know what it may lack has its old disk still.
+            let disk = life.before.is_none().then_some(life.table);
+            self.nodes[node].disk = disk.filter(|_| self.disks != SimDisks::None);
         }
     }
 
     fn restart(&mut self, node: usize) {
-        // A beat of another life waits until the one before is deposed.
-        let name = format!("m{node}");
-        if self.nodes[node].life.is_none() && self.config().member(&name).is_none() {
-            self.nodes[node].lives += 1;
-            self.nodes[node].life = Some(SimLife::new(node, self.nodes[node].lives));
+        let (name, config) = (format!("m{node}"), self.config());
+        let is_over = self.terms.get(&name).is_none_or(|until| self.now > *until + 5);
+        let is_kept = self.nodes[node].disk.is_some() && self.random.u32(..4) > 0;
+        let SimNode { life, lives, processes, disk } = &mut self.nodes[node];
+        // A beat of another life waits until the one before is deposed, one of the same life for the end of its term.
+        let is_mine = config.member(&name).is_none_or(|member| is_kept && member.id.incarnation == *lives);
+        if life.is_some() || !is_mine || !is_over {
+            return;
         }
+        *processes += 1;
+        let is_strict = self.disks == SimDisks::Strict && self.bug != Some(SimBug::AnswerUnlogged);
+        let Some(disk) = disk.take().filter(|_| is_kept) else {
+            *lives += 1;
+            *life = Some(SimLife::new(node, *lives, is_strict));
+            return;
+        };
+        self.report.returns += 1;
+        let mut new = SimLife::new(node, *lives, is_strict);
+        new.table = disk.after_crash(self.random.usize(..8));
+        new.before = (self.disks == SimDisks::Loose).then_some(disk.rows);
+        new.sender.resume(new.table.last(), *processes);
+        *life = Some(new);
     }
 
     fn send(&mut self, node: usize) {
@@ -240,13 +298,17 @@ impl SimWorld {
         let Some(life) = &mut self.nodes[node].life else { return };
         let members: Vec<_> = life.sender.members().cloned().collect();
         let batches: Vec<_> = members.iter().filter_map(|to| life.sender.next_batch(to, now)).collect();
-        batches.into_iter().for_each(|batch| self.post(SimMessage::Batch(batch)));
+        for batch in batches {
+            let number = batch.head.to.name[1..].parse::<usize>().expect("names have numbers");
+            let process = self.nodes[number].processes;
+            self.post(SimMessage::Batch(batch, process));
+        }
     }
 
     pub(super) fn post(&mut self, message: SimMessage) {
         let chance = if self.is_calm { 99 } else { self.random.u32(..100) };
         let head = match &message {
-            SimMessage::Batch(batch) => batch.head.clone(),
+            SimMessage::Batch(batch, _) => batch.head.clone(),
             SimMessage::Ack(head, _) => head.clone(),
             SimMessage::Ask(..) | SimMessage::Told(..) => return self.post_move(message, chance),
         };
@@ -265,21 +327,26 @@ impl SimWorld {
 
     fn arrive(&mut self, message: SimMessage) {
         let (bug, now, is_late) = (self.bug, self.now, self.random.u32(..20) == 0);
-        let lives = self.nodes.iter_mut().filter_map(|node| node.life.as_mut());
+        let holds = self.disks == SimDisks::Strict && bug != Some(SimBug::AckUnlogged);
         match message {
             SimMessage::Ask(target, former, ask) => self.asked(&target, &former, ask),
             SimMessage::Told(target, ask, answer) => self.told(&target, ask, &answer),
-            SimMessage::Batch(ReplicaBatch { head, bytes }) => {
-                let Some(life) = lives.into_iter().find(|life| life.member.id.name == head.to.name) else {
+            SimMessage::Batch(ReplicaBatch { head, bytes }, process) => {
+                let there = self.nodes.iter_mut().filter(|node| node.processes == process);
+                let mut lives = there.filter_map(|node| node.life.as_mut());
+                let Some(life) = lives.find(|life| life.member.id.name == head.to.name) else {
                     return self.post(SimMessage::Ack(head, None));
                 };
-                let SimLife { receiver, sender, table, .. } = life;
+                let SimLife { receiver, sender, table, acks, .. } = life;
                 let mut store = SimStore { sender, table, bug, is_late };
-                let ack = receiver.take(&head, &bytes, &mut store).ok();
-                self.post(SimMessage::Ack(head, ack));
+                match receiver.take(&head, &bytes, &mut store) {
+                    Ok(ack) if holds && table.synced() < table.mark() => acks.push((table.mark(), head, ack)),
+                    taken => self.post(SimMessage::Ack(head, taken.ok())),
+                }
             }
             SimMessage::Ack(head, ack) => {
-                if let Some(life) = lives.into_iter().find(|life| life.member.id == head.from) {
+                let mut lives = self.nodes.iter_mut().filter_map(|node| node.life.as_mut());
+                if let Some(life) = lives.find(|life| life.member.id == head.from) {
                     life.sender.answered(&head, ack, now);
                     life.collect();
                 }
@@ -296,7 +363,8 @@ impl SimWorld {
         };
         for share in config.shares.iter().filter(|share| share.primary.is_some()) {
             let rows = |life: &SimLife| -> Vec<_> {
-                let mine = life.table.iter().filter(|(key, _)| share.slots().contains(&HashSlot::of_key(key).number()));
+                let mine =
+                    life.table.rows.iter().filter(|(key, _)| share.slots().contains(&HashSlot::of_key(key).number()));
                 mine.map(|(key, (value, _))| (key.clone(), *value)).collect()
             };
             let Some(primary) = share.primary.as_ref().and_then(life_of) else {

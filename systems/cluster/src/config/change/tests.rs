@@ -126,3 +126,46 @@ fn random_changes_obey_the_rules() {
         }
     }
 }
+
+/// Its data may lack what the others have answered.
+#[test]
+fn a_returned_member_serves_only_what_nobody_else_has() {
+    let before = formed(&["a", "b", "c"], 1);
+    let a = member("a", 1).id;
+    let parts = |config: &ClusterConfig| -> Vec<_> {
+        let of = |share: &SlotShare| (share.primary.clone().unwrap_or_default(), share.backups.concat());
+        config.shares.iter().map(of).collect()
+    };
+    let part = |primary: &str, backups: &str| (primary.to_owned(), backups.to_owned());
+    let all = next(&before, before.returned(&a, |_| true));
+    assert_eq!(parts(&all), [part("b", ""), part("b", "c"), part("c", "")]);
+    assert!(all.shares.iter().all(|share| share.backups.len() + share.joining.len() == 1));
+    let alone = next(&before, before.returned(&a, |_| false));
+    assert_eq!(parts(&alone), parts(&before));
+    let one = next(&before, before.returned(&a, |name| name == "c"));
+    assert_eq!(parts(&one), [part("a", "b"), part("b", "c"), part("c", "")]);
+    assert_eq!(before.returned(&member("a", 2).id, |_| true), None);
+}
+
+/// No other backup that lives makes way for one that may lack something.
+#[test]
+fn a_returned_backup_leaves_its_place_to_others_that_live() {
+    let before = formed(&["a", "b", "c"], 2);
+    let after = next(&before, before.returned(&member("b", 1).id, |name| name == "c"));
+    let first = &after.shares[0];
+    assert_eq!(
+        (first.primary.as_deref(), &*first.backups, &*first.joining),
+        (Some("a"), &["c".to_owned()][..], &["b".to_owned()][..])
+    );
+}
+
+#[test]
+fn with_data_on_disk_nobody_serves_slots_of_others_empty() {
+    let before = ClusterConfig { keeps_data: true, ..formed(&["a", "b"], 0) };
+    let after = next(&before, before.lose(&member("a", 1).id));
+    assert_eq!(after.served_slots(), usize::from(SLOTS) / 2);
+    let other = next(&after, after.join(&member("a", 2)));
+    assert_eq!(other.served_slots(), usize::from(SLOTS) / 2);
+    let same = next(&after, after.join(&member("a", 1)));
+    assert_eq!(same.served_slots(), usize::from(SLOTS));
+}

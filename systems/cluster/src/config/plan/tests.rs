@@ -65,7 +65,7 @@ fn random_config(random: &mut fastrand::Rng) -> ClusterConfig {
         let names: Vec<String> = config.members.iter().map(|member| member.id.name.clone()).collect();
         let Some(name) = random.choice(&names) else { break };
         let [from, to] = [random.u16(..SLOTS), random.u16(..SLOTS)];
-        let after = match random.u32(..12) {
+        let after = match random.u32(..13) {
             0 => next(&config, &ConfigWish::Drain { member: id(name) }, name),
             1 => next(&config, &ConfigWish::Undrain { member: id(name) }, name),
             2 => next(&config, &ConfigWish::Rebalance, name),
@@ -76,6 +76,10 @@ fn random_config(random: &mut fastrand::Rng) -> ClusterConfig {
                 .and_then(|name| config.join(&ClusterMember { id: id(&name), address: "h:1".into() })),
             5 => config.draining_further(),
             6..9 => next(&config, &ConfigWish::Move(SlotMove { from, to, target: name.clone() }), name),
+            9 => {
+                let lives = random.u64(..);
+                config.returned(&id(name), |other| lives >> (other.as_bytes()[1] - b'0') & 1 == 1)
+            }
             _ => {
                 let share = &config.shares[random.usize(..config.shares.len())];
                 advance(&config, share, random.u32(..4) == 0)
@@ -125,6 +129,7 @@ fn plans_are_even_and_move_as_few_slots_as_possible() {
         let done = finish(after);
         assert_eq!(done.balance(), []);
         assert_eq!(done.moving_slots(), 0);
+        assert!(done.shares.iter().all(|share| share.backups.len() <= usize::from(done.replicas)), "{done:?}");
     }
     assert!(planned > 200, "{planned}");
 }
