@@ -36,10 +36,15 @@ impl TestCluster {
     }
 
     fn member(&self, name: &str, port: u16) -> Running {
+        self.member_with(name, port, &[])
+    }
+
+    fn member_with(&self, name: &str, port: u16, options: &[&str]) -> Running {
         let mut command = self.hosts.longarm();
         command.args(["kv", "serve", &format!("127.0.0.1:{port}"), "--etcd", ETCD, "--name", name, "--form-with", "2"]);
         command.args(["--resp", &format!("127.0.0.1:{}", port + DOORS), "--resp-doors", &doors()]);
         command.args(["--cluster-secret-file", &self.secret, "--table", "default,max-memory=16M"]);
+        command.args(options);
         let mut member = Running(command.stdout(Stdio::piped()).spawn().expect("the server starts"));
         assert!(first_line(&mut member.0).contains("listening"));
         member
@@ -126,4 +131,38 @@ fn redis_clients_lose_nothing_when_a_server_is_killed() {
     assert_eq!(cluster.redis(7522, &["get", "alice"]), "tuesday");
     assert_eq!(cluster.redis(7522, &["incr", "count"]), "1");
     assert_eq!(cluster.get("key-7"), "7");
+}
+
+/// A power cut for all servers at once: they come back with their disks, and all that they had answered.
+#[test]
+fn a_cluster_on_disks_comes_back_whole() {
+    let cluster = TestCluster::start("kv-cluster-on-disks-comes-back");
+    let data = |name: &str| cluster.hosts.dir().join(name).display().to_string();
+    let start = |name: &str, port| cluster.member_with(name, port, &["--data", &data(name), "--fsync", "always"]);
+    let members = [start("a", 7521), start("b", 7522)];
+    wait_until("the cluster is formed", || cluster.redis(7521, &["set", "alice", "tuesday"]) == "OK");
+    for number in 0..40 {
+        let (key, value) = (format!("key-{number}"), number.to_string());
+        assert_eq!(cluster.redis(7521 + number % 2, &["set", &key, &value]), "OK");
+    }
+    drop(members);
+    for name in ["a", "b"] {
+        let check = cluster.hosts.longarm().args(["kv", "check", &data(name)]).output().expect("longarm");
+        assert!(check.status.success(), "{}", said(&check));
+    }
+    // The directory belongs to a member of that name.
+    for (options, words) in [(&[][..], "belongs to the member \"a\""), (&["--etcd", ETCD, "--name", "b"], "not \"b\"")]
+    {
+        let mut server = cluster.hosts.longarm();
+        let refused = server.args(["kv", "serve", "127.0.0.1:7529", "--data", &data("a")]).args(options).output();
+        let refused = refused.expect("longarm");
+        assert!(!refused.status.success() && said(&refused).contains(words), "{}", said(&refused));
+    }
+    let _members = [start("b", 7522), start("a", 7521)];
+    wait_until("they serve again", || cluster.redis(7522, &["get", "alice"]) == "tuesday");
+    for number in 0..40 {
+        let key = format!("key-{number}");
+        wait_until("all keys are served", || cluster.redis(7521, &["get", &key]) == number.to_string());
+    }
+    assert_eq!(cluster.redis(7521, &["incr", "key-7"]), "8");
 }

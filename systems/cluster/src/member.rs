@@ -145,6 +145,11 @@ impl MemberHandle {
         self.right.wish(wish)
     }
 
+    /// Gives its slots to others, and leaves the cluster, as dropping it does. It does not wait for that.
+    pub fn leave(&self) {
+        self.orders.leave.store(true, Ordering::Release);
+    }
+
     /// Ends the thread without leaving, as if the process died: others wait for the end of the term.
     pub fn abandon(self) {
         self.orders.end.store(true, Ordering::Release);

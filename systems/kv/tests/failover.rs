@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use cluster::{Coordinator, EtcdCoordinator};
 use history::{KeyOp, Recorded, is_linearizable};
 use longarm_kv::{
-    ClusterConfig, ClusterOrder, GetWay, HashSlot, KvCluster, KvError, KvOptions, KvServer, MemberOptions,
-    MembershipOptions, TableOptions,
+    ClusterConfig, ClusterOrder, DataOptions, FsyncRule, GetWay, HashSlot, KvCluster, KvError, KvOptions, KvServer,
+    MemberOptions, MembershipOptions, TableOptions,
 };
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -39,14 +39,16 @@ fn with_members(test: &str, body: impl FnOnce()) {
     match testkit::role().as_deref() {
         None => hub::testing::passes_with_hub(&format!("kv-{test}"), testkit::run_again(test, "body")),
         Some("body") => body(),
-        Some(name) => {
+        Some(role) => {
             set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
-            serve(name);
+            let (name, rule) = role.split_once(' ').map_or((role, None), |(name, rule)| (name, Some(rule)));
+            serve(name, rule.map(|rule| rule.parse().unwrap()));
         }
     }
 }
 
-fn serve(name: &str) {
+/// A member. With a rule it keeps its data on disk.
+fn serve(name: &str, fsync: Option<FsyncRule>) {
     let member = MemberOptions {
         name: name.into(),
         address: address(name),
@@ -58,7 +60,13 @@ fn serve(name: &str) {
     let options = TableOptions { max_bytes: 16 << 20, keys: 64, ..TableOptions::default() };
     let membership = // On a busy machine nobody is left out for being slow.
     MembershipOptions { member, secret: None, patience: Duration::from_secs(20) };
-    let builder = KvServer::builder().table("t", options).member(membership, EtcdCoordinator::new(URL).unwrap());
+    let mut builder = KvServer::builder().table("t", options).member(membership, EtcdCoordinator::new(URL).unwrap());
+    if let Some(fsync) = fsync {
+        let path = PathBuf::from(std::env::var_os("LONGARM_RUNTIME_DIR").unwrap()).join(format!("data-{name}"));
+        // Small files, so that snapshots happen all the time.
+        let (snapshot_bytes, segment_bytes) = (64 << 10, 16 << 10);
+        builder = builder.data(DataOptions { fsync, snapshot_bytes, segment_bytes, ..DataOptions::new(path) });
+    }
     builder.bind(&address(name)).unwrap().wait();
 }
 
@@ -223,6 +231,66 @@ fn nothing_acknowledged_is_lost_when_members_are_killed() {
                 let found = watcher.with(key, |table| table.get(key)).unwrap();
                 assert_eq!(found.map(|found| found.bytes), Some(value.to_vec()));
                 members[at] = Some(Killed::member(NAMES[at]));
+            }
+            all_have_backups(&mut watcher);
+        });
+    });
+}
+
+/// Starts a member that keeps its data on disk.
+fn keeper(name: &str, rule: &str) -> Option<Killed> {
+    Some(Killed::member(&format!("{name} {rule}")))
+}
+
+/// All members are killed at once, under load, and come back with their disks. What was acknowledged is on all of them.
+#[test]
+fn nothing_acknowledged_is_lost_when_all_members_are_killed() {
+    with_members("nothing_acknowledged_is_lost_when_all_members_are_killed", || {
+        let _etcd = Killed::etcd();
+        let mut members = NAMES.map(|name| keeper(name, "always"));
+        let mut watcher = open(support::options(GetWay::Rpc));
+        let mut random = fastrand::Rng::with_seed(3);
+        record_and_check(|| {
+            for round in 0..kills() {
+                if round % 2 == 0 {
+                    all_have_backups(&mut watcher);
+                }
+                std::thread::sleep(Duration::from_millis(random.u64(..300)));
+                members = [None, None, None];
+                // In any order, also long after each other.
+                let mut order = [0, 1, 2];
+                random.shuffle(&mut order);
+                for at in order {
+                    members[at] = keeper(NAMES[at], "always");
+                    std::thread::sleep(Duration::from_millis(random.u64(..2) * 2500));
+                }
+                testkit::wait_until("they serve again", || {
+                    (0..KEYS).all(|key| {
+                        let key = format!("key {key}");
+                        watcher.with(key.as_bytes(), |table| table.get(key.as_bytes())).is_ok()
+                    })
+                });
+            }
+            all_have_backups(&mut watcher);
+        });
+    });
+}
+
+/// A member is killed, and comes back at once. Its disk lacks what it has acknowledged last; the others have that.
+#[test]
+fn a_member_that_lacks_its_last_changes_fetches_them() {
+    with_members("a_member_that_lacks_its_last_changes_fetches_them", || {
+        let _etcd = Killed::etcd();
+        let mut members = NAMES.map(|name| keeper(name, "everysec"));
+        let mut watcher = open(support::options(GetWay::Rpc));
+        record_and_check(|| {
+            for round in 0..2 * kills() {
+                all_have_backups(&mut watcher);
+                std::thread::sleep(Duration::from_millis(100));
+                let at = round % NAMES.len();
+                drop(members[at].take());
+                members[at] = keeper(NAMES[at], "everysec");
+                all_are_members(&mut watcher);
             }
             all_have_backups(&mut watcher);
         });

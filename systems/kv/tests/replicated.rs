@@ -2,13 +2,15 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cluster::LocalCoordinator;
+use journal::{DiskFault, SimDisk};
 use longarm_kv::{
-    ClusterConfig, ClusterOrder, GetWay, KvCluster, KvError, KvServer, KvTable, KvValue, MemberOptions,
-    MembershipOptions, PutExpiry, PutIf, TableOptions, TableSecret, TimeToLive,
+    ClusterConfig, ClusterOrder, DataOptions, FsyncRule, GetWay, KvCluster, KvError, KvServer, KvTable, KvValue,
+    MemberOptions, MembershipOptions, PutExpiry, PutIf, TableOptions, TableSecret, TimeToLive,
 };
 
 const TERM: Duration = Duration::from_millis(1000);
@@ -35,6 +37,17 @@ fn member(name: &str, port: u16, form_with: usize) -> MembershipOptions {
 
 fn table() -> TableOptions {
     TableOptions { max_bytes: 64 << 20, keys: 64, ..TableOptions::default() }
+}
+
+/// Starts a member with its data on a disk.
+fn keeper((name, port): (&str, u16), disk: &SimDisk, fsync: FsyncRule, coordinator: &LocalCoordinator) -> KvServer {
+    testkit::wait_for("the server starts", || {
+        // The order of the tables is another one each time.
+        let names = if port % 2 == 0 { ["t", "s"] } else { ["s", "t"] };
+        let builder = names.into_iter().fold(KvServer::builder(), |builder, name| builder.table(name, table()));
+        let builder = builder.data(DataOptions { fsync, ..DataOptions::new("simulated") }).disk(Arc::new(disk.clone()));
+        builder.member(member(name, port, 3), coordinator.clone()).bind(&address(port)).ok()
+    })
 }
 
 /// Starts a member; the one before at its port may just be going.
@@ -145,6 +158,75 @@ fn changes_outlive_each_server() {
     });
 }
 
+/// All servers stop, and come back one by one with their disks, which have everything.
+#[test]
+fn a_cluster_that_was_stopped_has_everything() {
+    support::with_hub("a_cluster_that_was_stopped_has_everything", || {
+        for fsync in [FsyncRule::Always, FsyncRule::EverySecond] {
+            let (coordinator, disks) = (LocalCoordinator::default(), [(); 3].map(|()| SimDisk::new()));
+            let start = |number: usize| keeper(PORTS[number], &disks[number], fsync, &coordinator);
+            let mut servers: Vec<KvServer> = (0..3).map(start).collect();
+            let mut cluster = open(GetWay::OneSided);
+            all_have_backups(&mut cluster);
+            change_in_all_ways(&mut cluster);
+            servers[1].snapshot().unwrap();
+            cluster.with(b"behind", |table| table.put(b"behind", b"the snapshot")).unwrap();
+            let version = cluster.with(b"new", |table| table.get(b"new")).unwrap().unwrap().version;
+            servers.drain(..).for_each(|server| assert!(server.shut_down(Duration::from_secs(10)).unwrap()));
+            // The last one that left has all slots. So nobody serves them before it is there.
+            let _first = start(0);
+            let mut cluster = open(GetWay::Rpc);
+            assert!(cluster.config().is_some_and(|config| config.served_slots() == 0));
+            let _others = [start(1), start(2)];
+            all_have_backups(&mut cluster);
+            all_is_there(&mut cluster);
+            assert_eq!(get(&mut cluster, b"behind"), Some(b"the snapshot".to_vec()));
+            // No version outlives its process.
+            let again = cluster.with(b"new", |table| table.compare_and_put(b"new", b"2", version)).unwrap_err();
+            assert!(matches!(again, KvError::Conflict(Some(_))), "{again}");
+        }
+    });
+}
+
+/// No answer leaves before the disks of all members have its change: with `always`, each of them would have it after a power cut.
+#[test]
+fn answers_wait_for_the_disks_of_all_members() {
+    support::with_hub("answers_wait_for_the_disks_of_all_members", || {
+        let (coordinator, disks) = (LocalCoordinator::default(), [(); 3].map(|()| SimDisk::new()));
+        let servers: Vec<_> =
+            (0..3).map(|number| keeper(PORTS[number], &disks[number], FsyncRule::Always, &coordinator)).collect();
+        let mut cluster = open(GetWay::Rpc);
+        all_have_backups(&mut cluster);
+        let config = cluster.config().unwrap();
+        let share = config.share(longarm_kv::HashSlot::of_key(b"k")).unwrap();
+        let place = |name: &String| PORTS.iter().position(|(other, _)| other == name).unwrap();
+        let parts = [place(share.primary.as_ref().unwrap()), place(&share.backups[0])];
+        let outsider = (0..3).find(|number| !parts.contains(number)).unwrap();
+        let before: Vec<u64> = servers.iter().map(|server| server.data_figures().unwrap().syncs).collect();
+        for number in 0..20_u8 {
+            cluster.with(b"k", |table| table.put(b"k", &[number])).unwrap();
+        }
+        let now: Vec<u64> = servers.iter().map(|server| server.data_figures().unwrap().syncs).collect();
+        let grown = |number: usize| now[number] - before[number];
+        assert!(parts.into_iter().all(|number| grown(number) >= 20), "{before:?} {now:?}");
+        assert_eq!(grown(outsider), 0);
+        // The disk of the backup fails: it leaves, and another one takes its place. Then that of the primary.
+        for number in [parts[1], parts[0]] {
+            disks[number].set_fault(DiskFault { failing_sync: Some(0), ..DiskFault::default() });
+            testkit::wait_until("others go on", || {
+                let _ = cluster.with(b"k", |table| table.put(b"k", b"later"));
+                let _ = cluster.refresh();
+                cluster.config().is_some_and(|config| config.member(PORTS[number].0).is_none())
+            });
+            if number == parts[1] {
+                all_have_backups(&mut cluster);
+            }
+        }
+        testkit::wait_until("the last one serves", || cluster.with(b"k", |table| table.put(b"k", b"last")).is_ok());
+        assert_eq!(get(&mut cluster, b"k"), Some(b"last".to_vec()));
+    });
+}
+
 /// Reads go by READs as long as the term lasts, and a backup's memory is not read.
 #[test]
 fn readers_mind_the_term() {
@@ -187,10 +269,6 @@ fn what_backups_would_miss_is_refused() {
             let refused = builder.bind("127.0.0.1:7501").unwrap_err().to_string();
             assert!(refused.contains(words), "{refused}");
         }
-        let data = longarm_kv::DataOptions::new("/nowhere");
-        let builder = KvServer::builder().table("t", table()).data(data);
-        let refused = builder.member(member("a", 7501, 1), LocalCoordinator::default()).bind("127.0.0.1:7501");
-        assert!(refused.unwrap_err().to_string().contains("data on disk"));
     });
 }
 

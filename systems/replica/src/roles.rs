@@ -69,8 +69,14 @@ impl ShareRoles {
         is_newest && self.hand_overs.serves(&self.me, config, share)
     }
 
-    /// True if this member has a part in the slot: as primary, as backup, or in another way. Without one, it drops its keys.
+    /// True if this member has a part in the slot: as primary, as backup, in another way, or as the last one that had the data. Without one, it
+    /// drops its keys.
     pub fn has_part(&self, slot: HashSlot) -> bool {
+        let is_last =
+            |config: &ClusterConfig| config.share(slot).is_some_and(|share| share.last.as_ref() == Some(&self.me));
+        if self.config.as_deref().is_some_and(is_last) {
+            return true;
+        }
         let Some(config) = self.config.as_ref().filter(|config| config.has(&self.me)) else { return false };
         // A primary of a later configuration that has sent something knows more than we do.
         let is_newest = |share: &SlotShare| self.fences.get(&share.from).is_none_or(|fence| *fence <= config.epoch);

@@ -16,7 +16,7 @@ use crate::sizes;
 pub(super) struct MembershipArgs {
     /// Be a member of the cluster that this etcd coordinates, `http://HOST:PORT,HOST:PORT/PREFIX`: one address is enough, and the
     /// prefix may be absent
-    #[arg(long, value_name = "URL", requires = "name", conflicts_with_all = ["cluster", "data", "separate_memory"])]
+    #[arg(long, value_name = "URL", requires = "name", conflicts_with_all = ["cluster", "separate_memory"])]
     etcd: Option<String>,
     /// Backups of each key, if this member forms the cluster
     #[arg(long, value_name = "N", default_value = "1", requires = "etcd")]

@@ -60,7 +60,7 @@ pub(super) struct KvServeArgs {
     /// Keep the tables on disk, in this directory
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// When changes are synced to disk: always (no answer leaves before), everysec or no
+    /// When changes are synced to disk: always (no answer leaves before; with --etcd also those of the backups), everysec or no
     #[arg(long, value_name = "RULE", default_value = "everysec", requires = "data")]
     fsync: FsyncRule,
     #[command(flatten)]

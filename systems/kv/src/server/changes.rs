@@ -10,6 +10,10 @@ pub(crate) trait ChangeLog: Send {
     fn delete(&mut self, key: &[u8]) -> Result<(), Status>;
     /// A key goes whose time is over. It is no change of what anybody may see, so there is no refusal.
     fn expire(&mut self, key: &[u8]);
+    /// A key goes because another primary deleted it, or this server has no part in its slot.
+    fn forget(&mut self, _key: &[u8]) -> Result<(), Status> {
+        Ok(())
+    }
     /// A change that was told has not happened. The key has this value with this stamp and expiry still, or none.
     fn take_back(&mut self, key: &[u8], still: Option<(&[u8], u64, u64)>);
     /// From now on changes are those of another primary, with this stamp; `None`: they are our own again.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use cluster::{ClusterConfig, Coordinator, MemberHandle, MemberOptions, configuration_methods};
+use cluster::{ClusterConfig, Coordinator, KeptData, MemberHandle, MemberOptions, configuration_methods};
 use journal::Disk;
 use longarm::Listener;
 use longarm_rpc::{Server, ServerOptions};
@@ -117,8 +117,12 @@ impl KvServerBuilder {
     /// `EtcdCoordinator` (feature `etcd`), or one in memory in tests. No answer leaves before all backups have what it
     /// tells (`docs/replication.md`).
     ///
-    /// Not together with [`cluster`](KvServerBuilder::cluster), [`data`](KvServerBuilder::data),
-    /// [`separate_memory`](KvServerBuilder::separate_memory), tables that clients write, and trees.
+    /// With [`data`](KvServerBuilder::data) the directory belongs to the member from its first start on. With
+    /// [`FsyncRule::Always`](crate::FsyncRule::Always) an answer also waits for the disks of this member and its backups. With the other
+    /// rules, a member that starts again first asks those that live to serve its slots.
+    ///
+    /// Not together with [`cluster`](KvServerBuilder::cluster), [`separate_memory`](KvServerBuilder::separate_memory), tables that
+    /// clients write, and trees.
     pub fn member(mut self, options: MembershipOptions, coordinator: impl Coordinator + 'static) -> KvServerBuilder {
         self.membership = Some(Membership { options, coordinator: Box::new(coordinator) });
         self
@@ -144,7 +148,6 @@ impl KvServerBuilder {
         if let Some(membership) = &self.membership {
             let others = [
                 (self.cluster.is_some(), "a fixed cluster"),
-                (self.data.is_some(), "data on disk"),
                 (self.separate.is_some(), "memory in a process of its own"),
             ];
             if let Some((_, other)) = others.into_iter().find(|(is_there, _)| *is_there) {
@@ -166,11 +169,13 @@ impl KvServerBuilder {
             let why = "clients write into it alone, and the log on disk would miss that".into();
             return Err(KvServerError::Table { table: table.name.clone(), why });
         }
-        let durable = self.data.map(|options| DataDirectory::open(&options, self.disk, &tables)).transpose()?;
+        let name = self.membership.as_ref().map(|membership| membership.options.member.name.as_str());
+        let open = |options: DataOptions| DataDirectory::open(&options, self.disk, &tables, name);
+        let durable = self.data.map(open).transpose()?;
         let (placement, member) = match self.membership {
             None => (fixed.unwrap_or(Placement::Alone), None),
             Some(membership) => {
-                let (replication, member) = begin_membership(membership, &tables)?;
+                let (replication, member) = begin_membership(membership, &tables, durable.as_ref())?;
                 (Placement::Replicated(replication), Some(member))
             }
         };
@@ -206,14 +211,20 @@ impl KvServerBuilder {
 fn begin_membership(
     membership: Membership,
     tables: &[Arc<ServedTable>],
+    durable: Option<&DataDirectory>,
 ) -> Result<(Arc<Replication>, MemberHandle), KvServerError> {
     let Membership { options, coordinator } = membership;
-    let member = MemberOptions { moves_slots: true, ..options.member.clone() };
+    let life = durable.and_then(|durable| durable.life.as_ref());
+    let kept = life.map(|(life, _)| KeptData { incarnation: life.incarnation, may_lack: life.may_lack });
+    let member = MemberOptions { moves_slots: true, kept, ..options.member.clone() };
     let member = MemberHandle::start(member, coordinator).map_err(start)?;
-    let replication = Arc::new(Replication::new(member.right().clone(), tables.to_vec(), &options));
+    let replication = Arc::new(Replication::new(member.right().clone(), tables.to_vec(), &options, durable));
     for (number, table) in replication.tables().iter().enumerate() {
         let number = u16::try_from(number).map_err(|_| start("there are too many tables for records"))?;
-        let log = ReplicaLog::new(Arc::clone(&replication), number);
+        // On disk, tables have their places among the server's.
+        let place = tables.iter().position(|other| Arc::ptr_eq(other, table));
+        let own = durable.zip(place).map(|(durable, place)| durable.table_log(place));
+        let log = ReplicaLog::new(Arc::clone(&replication), number, own);
         table.writer.lock().begin_logging(Box::new(log));
     }
     Ok((replication, member))
@@ -312,6 +323,10 @@ impl Drop for KvServer {
         self.rpc = None;
         self.steward = None;
         self.data.take().map(JoinHandle::join);
+        if self.service.placement.replication().is_some() {
+            // The tables' logs know the replication, which knows the tables: nobody else would let go of the log on disk.
+            self.service.tables.iter().for_each(|table| table.writer.lock().end_logging());
+        }
     }
 }
 

@@ -454,7 +454,7 @@ impl TableWriter {
     }
 
     /// Tells the log that the key is as it was, though it was told of a change.
-    fn take_back(&mut self, key: &[u8]) {
+    pub(super) fn take_back(&mut self, key: &[u8]) {
         let Some(mut log) = self.log.take() else { return };
         let (mut stored, still) = (Vec::new(), self.head(key).ok().flatten());
         let read = still.map(|(_, envelope, value_bytes)| {

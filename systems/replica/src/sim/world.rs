@@ -195,6 +195,8 @@ impl SimWorld {
         let lives = |name: &str| config.member(name).is_some_and(|member| alive.contains(&member.id));
         let Some(life) = self.nodes[node].life.as_mut().filter(|life| life.cut_until <= now) else { return };
         let next = if !config.has(&life.member.id) {
+            // It knows the configuration before it has a part in it.
+            life.learn(&config, 0);
             config.join(&life.member)
         } else if life.before.is_some() && bug != Some(SimBug::ReturnsUnasked) {
             config.returned(&life.member.id, lives)

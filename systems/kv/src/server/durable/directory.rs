@@ -9,7 +9,7 @@ use crate::server::durable::record::{delete_head, table_head};
 use crate::server::durable::restore::TableRestorer;
 use crate::server::durable::snapshots::SnapshotThread;
 use crate::server::durable::table_log::TableLog;
-use crate::server::durable::{DataError, DataFigures, DataOptions};
+use crate::server::durable::{DataError, DataFigures, DataOptions, MemberLife};
 use crate::server::served::ServedTable;
 
 const SNAPSHOT: &str = "snapshot-";
@@ -50,22 +50,28 @@ pub(crate) struct SnapshotCounts {
 /// A directory that a server uses.
 pub(crate) struct DataDirectory {
     pub(crate) journal: Arc<Journal>,
+    disk: Arc<dyn Disk>,
+    /// Of a member of a cluster: whose data these are, and the greatest stamp among them.
+    pub(crate) life: Option<(MemberLife, u64)>,
     counts: Arc<SnapshotCounts>,
     /// Ends first.
     snapshots: Option<SnapshotThread>,
 }
 
 impl DataDirectory {
-    /// Fills the tables, which are empty, with what is on disk, and lets them log their changes from now on.
+    /// Fills the tables, which are empty, with what is on disk, and lets them log their changes from now on. `member`: the name of the
+    /// server in a cluster with backups.
     pub(crate) fn open(
         options: &DataOptions,
         disk: Option<Arc<dyn Disk>>,
         tables: &[Arc<ServedTable>],
+        member: Option<&str>,
     ) -> Result<DataDirectory, DataError> {
         let disk = match disk {
             Some(disk) => disk,
             None => Arc::new(FsDisk::open(&options.path)?),
         };
+        let life = MemberLife::begin(&*disk, member, options.fsync == FsyncRule::Always)?;
         let mut restorer = TableRestorer::new(tables);
         let (whole, _) = snapshots(&*disk)?;
         let snapshot = whole.last().copied();
@@ -91,13 +97,24 @@ impl DataDirectory {
         begin_logging(&journal, tables, &restorer)?;
         let counts = Arc::new(SnapshotCounts::default());
         let thread = SnapshotThread::start(
-            disk,
+            Arc::clone(&disk),
             Arc::clone(&journal),
             tables.to_vec(),
             Arc::clone(&counts),
             options.snapshot_bytes,
         );
-        Ok(DataDirectory { journal, counts, snapshots: Some(thread?) })
+        let life = life.map(|life| (life, restorer.last_stamp));
+        Ok(DataDirectory { journal, disk, life, counts, snapshots: Some(thread?) })
+    }
+
+    /// The log of the table with that place among the server's tables, for one that gives stamps itself.
+    pub(crate) fn table_log(&self, place: usize) -> TableLog {
+        // `open` has refused more tables.
+        TableLog { journal: Arc::clone(&self.journal), id: place as u16 }
+    }
+
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
     }
 
     /// True if no answer may leave before its change is on disk.

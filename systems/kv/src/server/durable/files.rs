@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use journal::{Disk, FsDisk, JournalError, JournalReport, SealedReader, SealedWriter};
 
-use crate::server::durable::DataError;
 use crate::server::durable::directory::{snapshot_name, snapshots};
 use crate::server::durable::record::{DataRecord, bound, put_head};
+use crate::server::durable::{DataError, MemberLife};
 
 /// Attempts to read files that a server replaces meanwhile.
 const ATTEMPTS: usize = 20;
@@ -60,6 +60,7 @@ pub fn repair_data(path: &Path) -> Result<DataReport, DataError> {
         let words = format!("changes up to {until} are missing behind the snapshot: only a backup helps");
         return Err(DataError::Content(words));
     }
+    MemberLife::set_may_lack(&disk, true)?;
     journal::repair(&disk, report.snapshot.unwrap_or_default())?;
     look(&disk)
 }

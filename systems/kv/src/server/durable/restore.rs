@@ -48,6 +48,8 @@ pub(crate) struct TableRestorer<'a> {
     clocks: ClockPair,
     /// Of a snapshot: it has all changes up to the first, and may have some of those up to the second.
     pub(crate) bounds: (u64, u64),
+    /// The greatest stamp of a value.
+    pub(crate) last_stamp: u64,
 }
 
 impl<'a> TableRestorer<'a> {
@@ -58,7 +60,14 @@ impl<'a> TableRestorer<'a> {
             restored
         };
         let restored = tables.iter().map(log).collect();
-        TableRestorer { tables, restored, by_id: HashMap::new(), clocks: ClockPair::now(), bounds: (0, 0) }
+        TableRestorer {
+            tables,
+            restored,
+            by_id: HashMap::new(),
+            clocks: ClockPair::now(),
+            bounds: (0, 0),
+            last_stamp: 0,
+        }
     }
 
     /// Keys of a table that the disk has, and the table has not.
@@ -76,6 +85,7 @@ impl<'a> TableRestorer<'a> {
             DataRecord::Delete { id, key } => self.delete(id, key)?,
             DataRecord::Put { id, expires_unix_ns, stamp, key, value } => {
                 let stamp = if stamp == 0 { number } else { stamp };
+                self.last_stamp = self.last_stamp.max(stamp);
                 match self.clocks.at_boot(expires_unix_ns) {
                     // Its time was over while the server was away.
                     None => self.delete(id, key)?,

@@ -16,8 +16,26 @@ pub(crate) struct TableLog {
     pub(crate) id: u16,
 }
 
+impl TableLog {
+    /// The changes of another log that gives them their stamps: a value. Returns the record's number.
+    pub(crate) fn put_stamped(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expires_unix_ns: u64,
+        stamp: u64,
+    ) -> Result<u64, JournalError> {
+        self.journal.append(&[&put_head(self.id, expires_unix_ns, stamp, key), key, value])
+    }
+
+    /// The same: a key goes.
+    pub(crate) fn delete_stamped(&self, key: &[u8]) -> Result<u64, JournalError> {
+        self.journal.append(&[&delete_head(self.id), key])
+    }
+}
+
 /// An expiry as the disk has it.
-fn unix(expires_ns: u64) -> u64 {
+pub(crate) fn unix(expires_ns: u64) -> u64 {
     if expires_ns == 0 { 0 } else { ClockPair::now().at_unix(expires_ns) }
 }
 
@@ -49,7 +67,7 @@ impl ChangeLog for TableLog {
 }
 
 /// The answer to a change that the log does not take.
-fn refused(error: &JournalError) -> Status {
+pub(crate) fn refused(error: &JournalError) -> Status {
     // A client repeats neither by itself.
     let status = match error {
         JournalError::Full | JournalError::Behind(_) => Status::resource_exhausted(error.to_string()),

@@ -31,6 +31,11 @@ impl TableWriter {
         }
     }
 
+    /// Lets go of the log. Nobody changes the table any more.
+    pub(crate) fn end_logging(&mut self) {
+        self.log = None;
+    }
+
     /// True if the key is there, whether its time is over or not.
     pub(crate) fn has(&mut self, key: &[u8]) -> bool {
         self.directory.find(key).is_some()

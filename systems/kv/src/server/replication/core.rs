@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use cluster::{ClusterConfig, HashSlot, MemberId, NotServing, ServingRight};
+use journal::{Disk, Journal};
 use longarm_rpc::{Executed, Status};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use replica::{ChangeState, ReplicaReceiver, ReplicaRecord, ReplicaSender, SenderOptions};
 
 use crate::proof::TableSecret;
+use crate::server::durable::{DataDirectory, DataError, MemberLife};
 use crate::server::replication::options::MembershipOptions;
+use crate::server::replication::own_log::{self, OwnLog};
 use crate::server::replication::passes::Passes;
 use crate::server::served::ServedTable;
 use crate::server::slots::{handing_over, refusal};
@@ -51,6 +54,10 @@ pub(crate) struct Replication {
     pub(super) is_stopping: AtomicBool,
     /// The end of the longest term that a reader of memory was told.
     told_until_ns: AtomicU64,
+    /// Answers wait for this log on disk, too.
+    pub(super) own: Option<OwnLog>,
+    /// The directory with the tables, and its log.
+    disk: Option<(Arc<dyn Disk>, Arc<Journal>)>,
 }
 
 impl Replication {
@@ -58,17 +65,23 @@ impl Replication {
         right: ServingRight,
         mut tables: Vec<Arc<ServedTable>>,
         options: &MembershipOptions,
+        durable: Option<&DataDirectory>,
     ) -> Replication {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let me: MemberId = right.member().clone();
         let patience_ns = u64::try_from(options.patience.as_nanos()).unwrap_or(u64::MAX);
         let sender = SenderOptions { patience_ns, ..SenderOptions::default() };
+        let mut sender = ReplicaSender::new(me.clone(), sender);
+        if let Some((life, last_stamp)) = durable.and_then(|durable| durable.life.as_ref()) {
+            sender.resume(*last_stamp, life.processes);
+        }
+        let strict = durable.filter(|durable| durable.is_strict());
         Replication {
             right,
             tables,
             secret: options.secret.clone(),
             passes: Passes::default(),
-            sender: Mutex::new(ReplicaSender::new(me.clone(), sender)),
+            sender: Mutex::new(sender),
             epoch: AtomicU64::new(0),
             receiver: Mutex::new(ReplicaReceiver::new(me)),
             work: Condvar::new(),
@@ -76,6 +89,8 @@ impl Replication {
             waiting: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             told_until_ns: AtomicU64::new(0),
+            own: strict.map(|durable| OwnLog::new(Arc::clone(&durable.journal))),
+            disk: durable.map(|durable| (Arc::clone(durable.disk()), Arc::clone(&durable.journal))),
         }
     }
 
@@ -151,16 +166,25 @@ impl Replication {
         (cluster::boot_ns() < until_ns).then_some(serves)
     }
 
-    /// Sends a change of a key to all members that have its share. Returns its number. The table is locked.
-    pub(super) fn change<'a>(&self, key: &[u8], record: impl FnOnce(u64) -> ReplicaRecord<'a>) -> Result<u64, Status> {
+    /// Sends a change of a key to all members that have its share, when this member's own log has taken it: `own` returns its mark there. Returns
+    /// the number of the change. The table is locked.
+    pub(super) fn change<'a>(
+        self: &Arc<Self>,
+        key: &[u8],
+        own: impl FnOnce(u64) -> Result<Option<u64>, Status>,
+        record: impl FnOnce(u64) -> ReplicaRecord<'a>,
+    ) -> Result<u64, Status> {
         let (slot, mut sender) = (HashSlot::of_key(key), self.sender.lock());
         if !sender.serves(slot) {
             let is_momentary = sender.tenure(slot).is_some();
             return Err(if is_momentary { handing_over() } else { refusal(&NotServing::NoTerm) });
         }
         let stamp = sender.next_number();
+        let mark = own(stamp)?;
         let number = sender.change(slot, record(stamp));
+        mark.filter(|_| self.own.is_some()).into_iter().for_each(|mark| sender.log(mark));
         drop(sender);
+        own_log::watch(self);
         CHANGED.set(number);
         self.work.notify_all();
         Ok(number)
@@ -172,7 +196,7 @@ impl Replication {
         match sender.state(number) {
             ChangeState::Settled => Poll::Ready(Ok(())),
             ChangeState::Unknown => Poll::Ready(Err(unknown())),
-            ChangeState::Waiting if self.is_stopping.load(Ordering::Acquire) => Poll::Ready(Err(unknown())),
+            ChangeState::Waiting if self.has_ended() => Poll::Ready(Err(unknown())),
             ChangeState::Waiting => {
                 self.waiting.lock().push(WaitingAnswer { number, waker: context.waker().clone() });
                 Poll::Pending
@@ -180,11 +204,30 @@ impl Replication {
         }
     }
 
+    /// Nobody here will learn any more what becomes of changes that wait.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire) || self.own.as_ref().is_some_and(OwnLog::has_failed)
+    }
+
+    /// The configuration knows what this member's data may lack. If nothing is answered that is not on disk, the next process need not say
+    /// it again.
+    pub(super) fn note_wholeness(&self) -> Result<(), DataError> {
+        match (&self.own, &self.disk) {
+            (Some(_), Some((disk, _))) => MemberLife::set_may_lack(&**disk, false),
+            _ => Ok(()),
+        }
+    }
+
+    /// The disk takes no changes any more, so this member cannot be a backup either.
+    pub(super) fn has_lost_disk(&self) -> bool {
+        self.disk.as_ref().is_some_and(|(_, journal)| journal.figures().failed != 0)
+    }
+
     /// Lets answers leave that need not wait any more.
     pub(super) fn wake_answers(&self) {
         let sender = self.sender.lock();
-        let is_stopping = self.is_stopping.load(Ordering::Acquire);
-        let is_over = |one: &mut WaitingAnswer| is_stopping || sender.state(one.number) != ChangeState::Waiting;
+        let has_ended = self.has_ended();
+        let is_over = |one: &mut WaitingAnswer| has_ended || sender.state(one.number) != ChangeState::Waiting;
         let over: Vec<WaitingAnswer> = self.waiting.lock().extract_if(.., is_over).collect();
         drop(sender);
         // A waker runs the rest of its answer.

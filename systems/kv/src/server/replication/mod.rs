@@ -8,6 +8,7 @@
 //!  steward   the thread that follows configurations             service  methods for other members and for clients
 //!  moves     shares that move here and away                     left_keys  keys of slots that are gone
 //!  replies   answers that wait          words     messages      passes   proofs between members
+//!  own_log   the log on disk, if answers wait for it
 //!  entry     operations of callers in this process
 //! ```
 //! Locks are taken in this order: the receiver, a table, the sender, the waiting answers.
@@ -20,6 +21,7 @@ mod link;
 mod log;
 mod moves;
 mod options;
+mod own_log;
 mod passes;
 mod peers;
 mod replies;

@@ -8,6 +8,7 @@ use replica::BatchHead;
 
 use crate::clock::now_ns;
 use crate::protocol::{decode, encode};
+use crate::server::durable;
 use crate::server::replication::core::Replication;
 use crate::server::replication::passes::{answer_proof, is_own_proof};
 use crate::server::replication::store::BackupTables;
@@ -26,9 +27,15 @@ pub(crate) fn replica_methods(replication: &Arc<Replication>) -> Methods {
         (STANDING, Replication::tell_standing),
         (STATUS, Replication::tell_status),
     ];
+    let own = replication.own.as_ref().map(|own| Arc::clone(&own.journal));
     all.into_iter().fold(Methods::new(SERVICE), |methods, (method, handler)| {
         let replication = Arc::clone(replication);
-        methods.direct(method, move |request, reply| handler(&replication, request, reply))
+        let run = move |request: &[u8], reply: &mut Vec<u8>| handler(&replication, request, reply);
+        match own.as_ref().filter(|_| method == BATCH) {
+            // A primary's answers wait for the disks of its backups.
+            Some(journal) => durable::deferred(methods, method, journal, run),
+            None => methods.direct(method, run),
+        }
     })
 }
 

@@ -48,8 +48,20 @@ impl Drop for Steward {
 
 fn run(replication: &Arc<Replication>, member: &MemberHandle) {
     let mut threads: BTreeMap<MemberId, JoinHandle<()>> = BTreeMap::new();
+    let (mut is_noted, mut is_leaving) = (false, false);
     while !replication.is_stopping.load(Ordering::Acquire) {
         replication.follow();
+        if !is_noted && replication.right.config().is_some() {
+            is_noted = true;
+            if let Err(error) = replication.note_wholeness() {
+                log::error!("the next process of this member will believe that it lacks something: {error}");
+            }
+        }
+        if replication.has_lost_disk() && !is_leaving {
+            log::error!("the log on disk has failed, so this member leaves the cluster");
+            is_leaving = true;
+            member.leave();
+        }
         let mut sender = replication.sender();
         sender.tick(boot_ns());
         let (wishes, members): (_, Vec<MemberId>) = (sender.take_wishes(), sender.members().cloned().collect());

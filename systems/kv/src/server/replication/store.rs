@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use cluster::HashSlot;
-use longarm_rpc::Status;
+use longarm_rpc::{Code, Status};
 use replica::{KeySet, RecordSource, ReplicaRecord, ReplicaStore, StoreRefusal};
 
 use crate::server::durable::ClockPair;
@@ -69,5 +69,6 @@ impl ReplicaStore for BackupTables<'_> {
 }
 
 fn failed(status: &Status) -> StoreRefusal {
-    StoreRefusal::Failed(status.message().into())
+    // The member's own log has to catch up.
+    if status.code() == Code::Unavailable { StoreRefusal::Later } else { StoreRefusal::Failed(status.message().into()) }
 }

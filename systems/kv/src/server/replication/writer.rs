@@ -32,7 +32,14 @@ impl TableWriter {
 
     /// Deletes a key as another primary has deleted it.
     pub(super) fn apply_delete(&mut self, key: &[u8]) -> Result<(), Status> {
-        if self.has(key) { self.erase(key) } else { Ok(()) }
+        if self.has(key) { self.leave(key) } else { Ok(()) }
+    }
+
+    fn leave(&mut self, key: &[u8]) -> Result<(), Status> {
+        if let Some(log) = &mut self.log {
+            log.forget(key)?;
+        }
+        self.erase(key).inspect_err(|_| self.take_back(key))
     }
 
     /// Removes keys of slots that are left, from `cursor` on, about so many at a time. Returns the cursor of the rest; zero at the end.
@@ -49,7 +56,7 @@ impl TableWriter {
             }
             true
         });
-        keys.iter().try_for_each(|key| self.erase(key))?;
+        keys.iter().try_for_each(|key| self.leave(key))?;
         Ok(rest)
     }
 
