@@ -242,7 +242,7 @@ fn keeper(name: &str, rule: &str) -> Option<Killed> {
     Some(Killed::member(&format!("{name} {rule}")))
 }
 
-/// All members are killed at once, under load, and come back with their disks. What was acknowledged is on all of them.
+/// All members are killed at once, under load, and come back with their disks, which have all that was acknowledged.
 #[test]
 fn nothing_acknowledged_is_lost_when_all_members_are_killed() {
     with_members("nothing_acknowledged_is_lost_when_all_members_are_killed", || {

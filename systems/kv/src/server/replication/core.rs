@@ -19,6 +19,9 @@ use crate::server::replication::passes::Passes;
 use crate::server::served::ServedTable;
 use crate::server::slots::{handing_over, refusal};
 
+/// Changes that an earlier process may have numbered and not synced, at most: a second of them, many times over.
+const UNSYNCED: u64 = 1 << 24;
+
 thread_local! {
     /// The number of the last change that this thread has made; zero if none since the last look.
     static CHANGED: Cell<u64> = const { Cell::new(0) };
@@ -73,7 +76,7 @@ impl Replication {
         let sender = SenderOptions { patience_ns, ..SenderOptions::default() };
         let mut sender = ReplicaSender::new(me.clone(), sender);
         if let Some((life, last_stamp)) = durable.and_then(|durable| durable.life.as_ref()) {
-            sender.resume(*last_stamp, life.processes);
+            sender.resume(last_stamp.saturating_add(UNSYNCED), life.processes);
         }
         let strict = durable.filter(|durable| durable.is_strict());
         Replication {
