@@ -62,5 +62,8 @@ pub use server::{
     MemberStatus, MembershipOptions, TableFigures, TableOptions, UnknownLayout, WhenFull, backup_data, check_data,
     repair_data, restore_data,
 };
-pub use server::{KeyHead, LocalPut, LocalTable, LockedTable, SlotEntry, SlotRefusal, UnknownChanges};
+pub use server::{
+    KeyHead, LocalPut, LocalTable, LockedTable, MOST_MESSAGE_BYTES, MemberMessages, SlotEntry, SlotRefusal,
+    UnknownChanges,
+};
 pub use tasks::AsyncKvTable;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
-use longarm_kv::{LocalTable, LockedTable};
+use longarm_kv::{LocalTable, LockedTable, MemberMessages};
 
 use crate::client::RespClient;
 use crate::clock::DoorClock;
@@ -30,6 +30,8 @@ pub(crate) struct Door {
     pub(crate) users: Users,
     /// The cluster, if clients shall see one.
     pub(crate) nodes: Option<DoorNodes>,
+    /// To and from the doors of other members.
+    pub(crate) messages: Option<MemberMessages>,
     pub(crate) settings: DoorSettings,
     pub(crate) counts: DoorCounts,
     pub(crate) table: LocalTable,
@@ -64,6 +66,8 @@ pub struct DoorCounts {
     pub broken: u64,
     /// Connections that it ended because they did not take their replies.
     pub slow: u64,
+    /// Messages of channels that were lost on their way between this door and those of other members.
+    pub lost_messages: u64,
 }
 
 impl Door {

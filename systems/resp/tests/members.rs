@@ -196,6 +196,53 @@ fn slots_move_under_redis_clients() {
     });
 }
 
+/// Listeners at all doors get each message once, in the order of its sender, also when a server has gone and come back.
+#[test]
+fn messages_reach_listeners_at_all_doors() {
+    with_hub("messages_reach_listeners_at_all_doors", || {
+        let coordinator = LocalCoordinator::default();
+        let mut doors = MEMBERS.map(|place| Some(start(place, &coordinator)));
+        drop(all_have_backups());
+        let listen = |door: &str| {
+            let mut raw = Raw::connect(door);
+            assert!(raw.ask(&["subscribe", "news"]).contains("subscribe"));
+            raw
+        };
+        let heard = |raw: &mut Raw, text: &str| {
+            let message = format!("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n${}\r\n{text}\r\n", text.len());
+            assert!(raw.reply().is_some_and(|reply| reply == message.as_bytes()), "{text:.20}");
+        };
+        let mut listeners = MEMBERS.map(|(_, _, door)| listen(door));
+        let mut patterns = Raw::connect(MEMBERS[2].2);
+        patterns.ask(&["psubscribe", "n?ws"]);
+        let mut publisher = Raw::connect(MEMBERS[0].2);
+        for number in 0..100 {
+            assert_eq!(publisher.ask(&["publish", "news", &number.to_string()]), ":1\r\n", "those of this door count");
+        }
+        assert_eq!(publisher.ask(&["publish", "other", "x"]), ":0\r\n");
+        for raw in &mut listeners {
+            (0..100).for_each(|number| heard(raw, &number.to_string()));
+        }
+        let first = "*4\r\n$8\r\npmessage\r\n$4\r\nn?ws\r\n$4\r\nnews\r\n$1\r\n0\r\n";
+        assert_eq!(patterns.reply().unwrap(), first.as_bytes());
+        let long = "x".repeat(longarm_kv::MOST_MESSAGE_BYTES);
+        assert!(publisher.ask(&["publish", "news", &long]).starts_with("-ERR other nodes"));
+        let fits = &long[..1 << 20];
+        assert_eq!(publisher.ask(&["publish", "news", fits]), ":1\r\n");
+        listeners.iter_mut().for_each(|raw| heard(raw, fits));
+        // Another process of a member: messages find it when it belongs to the cluster.
+        drop(doors[1].take());
+        doors[1] = Some(start(MEMBERS[1], &coordinator));
+        let mut again = listen(MEMBERS[1].2);
+        let hears = std::thread::spawn(move || again.reply());
+        testkit::wait_until("its listeners hear", || {
+            publisher.ask(&["publish", "news", "again"]);
+            hears.is_finished()
+        });
+        assert!(hears.join().unwrap().is_some_and(|reply| reply.ends_with(b"again\r\n")));
+    });
+}
+
 /// A member's table has keys of other primaries too, whose backup it is. Its door shows none of them.
 #[test]
 fn doors_show_the_keys_of_their_own_member() {

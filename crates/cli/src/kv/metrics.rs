@@ -63,6 +63,9 @@ const DOOR_FIGURES: [DoorFigure; 7] = [
         counts.broken
     }),
     ("slow_clients_total", "counter", "Connections that were ended because they took no replies", |counts| counts.slow),
+    ("lost_messages_total", "counter", "Messages of channels that did not come through between doors", |counts| {
+        counts.lost_messages
+    }),
 ];
 
 fn door_text(counts: DoorCounts) -> String {

@@ -15,7 +15,9 @@ use crate::error::KvError;
 use crate::protocol::{DeleteReply, ExpireOutcome, PutExpiry, PutIf, PutReply};
 use crate::server::durable::wait_for_disk;
 use crate::server::placement::Placement;
-use crate::server::replication::{Replication, SlotEntry, SlotRefusal, UnknownChanges, wait_for_backups};
+use crate::server::replication::{
+    MemberMessages, Replication, SlotEntry, SlotRefusal, UnknownChanges, wait_for_backups,
+};
 use crate::server::served::ServedTable;
 use crate::server::table::{KeyHead, TableWriter, WhenFull};
 
@@ -86,6 +88,16 @@ impl LocalTable {
     /// between [`LockedTable::enter`] and [`SlotEntry::end`].
     pub fn has_backups(&self) -> bool {
         self.placement.replication().is_some()
+    }
+
+    /// Messages between the doors of this table at all servers of a cluster with backups; `None` in any other server. One door at a time has them.
+    ///
+    /// # Errors
+    /// If the system gives no descriptor.
+    pub fn messages(&self) -> std::io::Result<Option<MemberMessages>> {
+        let Some(replication) = self.placement.replication() else { return Ok(None) };
+        let number = replication.tables().iter().position(|table| Arc::ptr_eq(table, &self.table));
+        number.map(|number| MemberMessages::open(replication, number as u16)).transpose()
     }
 
     /// Waits until everything up to this number is with all backups: that of a [`SlotEntry::end`], or zero. Answers leave then.

@@ -49,7 +49,10 @@ pub use error::KvServerError;
 pub use figures::TableFigures;
 pub use layout::{KvLayout, UnknownLayout};
 pub use local::{LocalPut, LocalTable, LockedTable};
-pub use replication::{MemberLag, MemberStatus, MembershipOptions, SlotEntry, SlotRefusal, UnknownChanges};
+pub use replication::{
+    MOST_MESSAGE_BYTES, MemberLag, MemberMessages, MemberStatus, MembershipOptions, SlotEntry, SlotRefusal,
+    UnknownChanges,
+};
 pub use running::{KvServer, KvServerBuilder};
 pub use served::TableOptions;
 pub use table::{KeyHead, WhenFull};

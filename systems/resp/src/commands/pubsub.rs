@@ -1,6 +1,8 @@
-//! Channels. Messages go to clients of this door only, and to those that are there.
+//! Channels. A message goes to those who listen at the moment, at this door and at those of other members.
 
 use std::collections::BTreeSet;
+
+use longarm_kv::{MOST_MESSAGE_BYTES, MemberMessages};
 
 use super::Outcome;
 use crate::client::RespClient;
@@ -118,45 +120,79 @@ pub(crate) fn sunsubscribe(call: &mut RespCall<'_, '_>) -> Outcome {
     unsubscribe_from(call, Sort::Shard, "sunsubscribe")
 }
 
-/// Sends a message to one client.
-fn deliver(call: &mut RespCall<'_, '_>, id: u64, parts: &[&[u8]]) {
-    let client = match call.door.clients.get_mut(&id) {
-        Some(client) => {
-            call.door.touched.push(id);
+/// Sends a message to one client, which may be the one whose request is executed.
+fn deliver(door: &mut Door, current: Option<&mut RespClient>, id: u64, parts: &[&[u8]]) {
+    let client = match (door.clients.get_mut(&id), current) {
+        (Some(client), _) => {
+            door.touched.push(id);
             client
         }
-        None if call.client.id == id => &mut *call.client,
-        None => return,
+        (None, Some(current)) if current.id == id => current,
+        _ => return,
     };
     client.reply.push(parts.len());
     parts.iter().for_each(|part| client.reply.bulk(part));
 }
 
-pub(crate) fn publish(call: &mut RespCall<'_, '_>) -> Outcome {
-    // The clients of other doors would miss the message.
-    if call.door.nodes.as_ref().is_some_and(DoorNodes::has_others) {
-        return Err(CommandError::words("ERR PUBLISH does not reach other nodes of this cluster: use SPUBLISH"));
-    }
-    let (channel, message) = (call.arguments[1], call.arguments[2]);
-    let direct: Vec<u64> = call.door.channels.get(channel).into_iter().flatten().copied().collect();
+/// Sends a message to all clients of this door that listen to a channel. Returns their number.
+fn spread(door: &mut Door, mut current: Option<&mut RespClient>, channel: &[u8], message: &[u8]) -> usize {
+    let direct: Vec<u64> = door.channels.get(channel).into_iter().flatten().copied().collect();
     let fits = |(pattern, _): &(&Vec<u8>, &BTreeSet<u64>)| glob::matches(pattern, channel);
-    let patterns: Vec<(Vec<u8>, Vec<u64>)> = call
-        .door
-        .patterns
-        .iter()
-        .filter(fits)
-        .map(|(pattern, ids)| (pattern.clone(), ids.iter().copied().collect()))
-        .collect();
+    let matching = door.patterns.iter().filter(fits);
+    let patterns: Vec<(Vec<u8>, Vec<u64>)> =
+        matching.map(|(pattern, ids)| (pattern.clone(), ids.iter().copied().collect())).collect();
     let mut receivers = direct.len();
     for id in direct {
-        deliver(call, id, &[b"message", channel, message]);
+        deliver(door, current.as_deref_mut(), id, &[b"message", channel, message]);
     }
     for (pattern, ids) in &patterns {
         receivers += ids.len();
         for id in ids {
-            deliver(call, *id, &[b"pmessage", pattern, channel, message]);
+            deliver(door, current.as_deref_mut(), *id, &[b"pmessage", pattern, channel, message]);
         }
     }
+    receivers
+}
+
+/// Sends the messages of other members' doors to the clients of this one.
+pub(crate) fn spread_from_others(door: &mut Door) {
+    let messages = door.messages.as_ref().map(MemberMessages::take).unwrap_or_default();
+    for both in messages {
+        if let Some((channel, message)) = split(&both) {
+            spread(door, None, channel, message);
+        }
+    }
+}
+
+/// Channel and message, as doors tell each other.
+fn join(channel: &[u8], message: &[u8]) -> Vec<u8> {
+    [&(channel.len() as u32).to_le_bytes(), channel, message].concat()
+}
+
+fn split(both: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = both.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
+
+pub(crate) fn publish(call: &mut RespCall<'_, '_>) -> Outcome {
+    let (channel, message) = (call.arguments[1], call.arguments[2]);
+    if call.door.nodes.as_ref().is_some_and(DoorNodes::has_others) {
+        match &call.door.messages {
+            Some(others) if others.send(&join(channel, message)) => {}
+            Some(_) => {
+                return Err(CommandError::text(format!(
+                    "ERR other nodes of this cluster take messages of {MOST_MESSAGE_BYTES} bytes at most, channel included"
+                )));
+            }
+            // The clients of other doors would miss the message.
+            None => {
+                return Err(CommandError::words(
+                    "ERR PUBLISH does not reach other nodes of this cluster: use SPUBLISH",
+                ));
+            }
+        }
+    }
+    let receivers = spread(call.door, Some(&mut *call.client), channel, message);
     call.client.reply.count(receivers);
     Ok(())
 }
@@ -165,7 +201,7 @@ pub(crate) fn spublish(call: &mut RespCall<'_, '_>) -> Outcome {
     let (channel, message) = (call.arguments[1], call.arguments[2]);
     let ids: Vec<u64> = call.door.shard_channels.get(channel).into_iter().flatten().copied().collect();
     for id in &ids {
-        deliver(call, *id, &[b"smessage", channel, message]);
+        deliver(call.door, Some(&mut *call.client), *id, &[b"smessage", channel, message]);
     }
     call.client.reply.count(ids.len());
     Ok(())
@@ -199,5 +235,18 @@ fn numbers(subscribers: &Subscribers, names: &[&[u8]], reply: &mut crate::reply:
     for name in names {
         reply.bulk(name);
         reply.count(subscribers.get(*name).map_or(0, BTreeSet::len));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_comes_back_from_what_doors_tell_each_other() {
+        for (channel, message) in [(&b"news"[..], &b"hello"[..]), (b"", b"x"), (b"x", b""), (b"", b"")] {
+            assert_eq!(split(&join(channel, message)), Some((channel, message)));
+        }
+        assert_eq!([split(b""), split(b"\x02\0\0\0x"), split(b"\xff\xff\xff\xff")], [None; 3]);
     }
 }

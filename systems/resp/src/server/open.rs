@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustls::ServerConfig;
 
-use super::reactor::{BELL, DoorLoop, LISTENER};
+use super::reactor::{BELL, DoorLoop, LISTENER, MAIL};
 use crate::clock::DoorClock;
 use crate::door::{Door, DoorCounts, DoorSettings};
 use crate::nodes::DoorNodes;
@@ -122,11 +122,16 @@ impl RespServer {
             }
             None => None,
         };
+        let door = door(&table, local, &options)?;
+        if let Some(messages) = &door.messages {
+            epoll::add(&epoll, messages.bell(), EventData::new_u64(MAIL), EventFlags::IN)
+                .map_err(|error| failed(error.into()))?;
+        }
         let valkey_address = valkey.as_ref().map(|valkey| valkey.address);
         let reactor = DoorLoop {
             listener,
             epoll,
-            door: door(&table, local, &options)?,
+            door,
             table,
             tls: options.tls,
             connections: HashMap::new(),
@@ -177,6 +182,7 @@ fn door(table: &LocalTable, address: SocketAddr, options: &RespOptions) -> Resul
         since_ns,
         users: options.users.clone(),
         nodes: nodes(table, address, options, &run_id)?,
+        messages: table.messages().map_err(|error| RespError::Cluster(error.to_string()))?,
         settings: DoorSettings {
             address,
             max_bytes: table.max_bytes(),

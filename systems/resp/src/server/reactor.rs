@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use longarm_kv::LocalTable;
+use longarm_kv::{LocalTable, MemberMessages};
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::time::Timespec;
@@ -15,6 +15,7 @@ use rustls::ServerConfig;
 
 use super::serve::RespConnection;
 use super::wire::RespWire;
+use crate::commands::pubsub;
 use crate::door::{Door, DoorCounts};
 use crate::valkey::ValkeyListener;
 
@@ -22,6 +23,8 @@ use crate::valkey::ValkeyListener;
 pub(super) const LISTENER: u64 = 0;
 /// That of the bell that rings when connections come by RDMA.
 pub(super) const BELL: u64 = u64::MAX;
+/// That of messages of other members' doors.
+pub(super) const MAIL: u64 = u64::MAX - 1;
 /// Time between two looks at connections by RDMA, which tell nothing when the peer's host vanishes.
 const TEND: Duration = Duration::from_secs(1);
 /// Events of one round.
@@ -78,6 +81,7 @@ impl DoorLoop {
             match data.u64() {
                 LISTENER => is_arrival = true,
                 BELL => self.accept_rdma(),
+                MAIL => pubsub::spread_from_others(&mut self.door),
                 id => self.serve(id, flags),
             }
         }
@@ -89,6 +93,7 @@ impl DoorLoop {
             self.tend();
         }
         self.door.counts.clients = self.connections.len() as u64;
+        self.door.counts.lost_messages = self.door.messages.as_ref().map_or(0, MemberMessages::lost);
         *self.counts.lock() = self.door.counts;
     }
 

@@ -13,6 +13,7 @@ use replica::{ChangeState, ReplicaReceiver, ReplicaRecord, ReplicaSender, Sender
 
 use crate::proof::TableSecret;
 use crate::server::durable::{DataDirectory, DataError, MemberLife};
+use crate::server::replication::messages::MemberMail;
 use crate::server::replication::options::MembershipOptions;
 use crate::server::replication::own_log::{self, OwnLog};
 use crate::server::replication::passes::Passes;
@@ -57,6 +58,8 @@ pub(crate) struct Replication {
     pub(super) is_stopping: AtomicBool,
     /// The end of the longest term that a reader of memory was told.
     told_until_ns: AtomicU64,
+    /// Messages between front doors.
+    pub(super) mail: MemberMail,
     /// Answers wait for this log on disk, too.
     pub(super) own: Option<OwnLog>,
     /// The directory with the tables, and its log.
@@ -92,6 +95,7 @@ impl Replication {
             waiting: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             told_until_ns: AtomicU64::new(0),
+            mail: MemberMail::default(),
             own: strict.map(|durable| OwnLog::new(Arc::clone(&durable.journal))),
             disk: durable.map(|durable| (Arc::clone(durable.disk()), Arc::clone(&durable.journal))),
         }

@@ -75,6 +75,13 @@ impl PeerLink {
         Ok(BatchAck { received, applied })
     }
 
+    /// Tells the front door of a table messages.
+    pub(super) fn tell(&mut self, table: u16, messages: &[u8]) -> Result<(), Status> {
+        self.request.clear();
+        encode(&MessageRequest { pass: self.pass, table }, &[messages], &mut self.request);
+        self.rpc.call(MESSAGES, &self.request, PATIENCE).map(drop)
+    }
+
     /// Asks a former primary for a share.
     pub(super) fn ask(&mut self, former: &MemberId, ask: HandOverAsk) -> Result<HandOverAnswer, Status> {
         let question = HandOverRequest { pass: self.pass, to: former.clone(), from: ask.from, since: ask.since };

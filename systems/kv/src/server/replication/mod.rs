@@ -8,6 +8,7 @@
 //!  steward   the thread that follows configurations             service  methods for other members and for clients
 //!  moves     shares that move here and away                     left_keys  keys of slots that are gone
 //!  replies   answers that wait          words     messages      passes   proofs between members
+//!  messages  between the front doors of all members
 //!  own_log   the log on disk, if answers wait for it
 //!  entry     operations of callers in this process
 //! ```
@@ -19,6 +20,7 @@ mod entry;
 mod left_keys;
 mod link;
 mod log;
+mod messages;
 mod moves;
 mod options;
 mod own_log;
@@ -32,6 +34,7 @@ mod words;
 mod writer;
 
 pub use entry::{SlotEntry, SlotRefusal, UnknownChanges};
+pub use messages::{MOST_MESSAGE_BYTES, MemberMessages};
 pub use options::MembershipOptions;
 pub use words::{MemberLag, MemberStatus};
 

@@ -18,11 +18,12 @@ type Handler = fn(&Replication, &[u8], &mut Vec<u8>) -> Result<(), Status>;
 
 /// The service's methods.
 pub(crate) fn replica_methods(replication: &Arc<Replication>) -> Methods {
-    let all: [(_, Handler); 7] = [
+    let all: [(_, Handler); 8] = [
         (GREET, Replication::greet),
         (JOIN, Replication::join),
         (BATCH, Replication::batch),
         (HAND_OVER, Replication::hand_over),
+        (MESSAGES, Replication::take_messages),
         (ORDER, Replication::order),
         (STANDING, Replication::tell_standing),
         (STATUS, Replication::tell_status),

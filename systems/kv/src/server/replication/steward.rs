@@ -10,6 +10,7 @@ use cluster::{MemberHandle, MemberId, boot_ns};
 
 use crate::server::error::KvServerError;
 use crate::server::replication::core::Replication;
+use crate::server::replication::messages::MailThreads;
 use crate::server::replication::{moves, peers};
 
 /// The time between two looks.
@@ -48,9 +49,11 @@ impl Drop for Steward {
 
 fn run(replication: &Arc<Replication>, member: &MemberHandle) {
     let mut threads: BTreeMap<MemberId, JoinHandle<()>> = BTreeMap::new();
+    let mut mail = MailThreads::default();
     let (mut is_noted, mut is_leaving) = (false, false);
     while !replication.is_stopping.load(Ordering::Acquire) {
         replication.follow();
+        mail.follow(replication);
         if !is_noted && replication.right.config().is_some() {
             is_noted = true;
             if let Err(error) = replication.note_wholeness() {
@@ -86,4 +89,5 @@ fn run(replication: &Arc<Replication>, member: &MemberHandle) {
         thread::sleep(LOOK);
     }
     threads.into_values().for_each(|thread| drop(thread.join()));
+    mail.join();
 }

@@ -15,6 +15,8 @@ pub(crate) const JOIN: Method = Method::new("/longarm.kv.Replica/Join");
 pub(crate) const BATCH: Method = Method::new("/longarm.kv.Replica/Batch");
 /// A target asks the former primary of a share for it.
 pub(crate) const HAND_OVER: Method = Method::new("/longarm.kv.Replica/HandOver");
+/// Messages of the front door of another member.
+pub(crate) const MESSAGES: Method = Method::new("/longarm.kv.Replica/Messages");
 /// An operator's order.
 pub(crate) const ORDER: Method = Method::new("/longarm.kv.Replica/Order");
 /// For clients: the term of a member.
@@ -23,7 +25,7 @@ pub(crate) const STANDING: Method = Method::new("/longarm.kv.Replica/Standing");
 pub(crate) const STATUS: Method = Method::new("/longarm.kv.Replica/Status");
 
 /// The version of these messages.
-pub(super) const PROTOCOL: u16 = 2;
+pub(super) const PROTOCOL: u16 = 3;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct GreetReply {
@@ -48,6 +50,14 @@ pub(super) struct HandOverRequest {
     pub(super) since: u64,
 }
 
+/// Behind it: messages, each behind its length in four bytes.
+#[derive(Serialize, Deserialize)]
+pub(super) struct MessageRequest {
+    pub(super) pass: GrantKey,
+    /// The number of the table.
+    pub(super) table: u16,
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct HandOverReply {
     /// The share is released, and these members have the same data. `None`: not yet.
@@ -61,6 +71,8 @@ pub(super) enum LinkPurpose {
     Records,
     /// Questions for shares.
     Moves,
+    /// Messages between front doors.
+    Messages,
 }
 
 /// A primary introduces itself.
