@@ -4,11 +4,11 @@
 //! selection. `cargo test --workspace` has the widest. So the checks build nothing else.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::run::{LEAN, root, run};
+use crate::run::{command, root, run};
 
 const ALL: [&str; 7] = ["build", "--quiet", "--workspace", "--lib", "--bins", "--tests", "--examples"];
 
@@ -30,8 +30,8 @@ pub(crate) fn workspace() -> Result<(), String> {
 /// The same, and returns the programs.
 pub(crate) fn programs() -> Result<Vec<Program>, String> {
     println!("\n== cargo {}", ALL.join(" "));
-    let mut cargo = Command::new("cargo");
-    cargo.args(ALL).arg("--message-format=json").envs([LEAN]).current_dir(root()).stderr(Stdio::inherit());
+    let mut cargo = command("cargo");
+    cargo.args(ALL).arg("--message-format=json").stderr(Stdio::inherit());
     let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
         return Err(format!("cargo {} failed: {}", ALL.join(" "), output.status));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{Host, Hosts, LONGARM};
-use testkit::{must_succeed, said};
+use testkit::{must_succeed, said, workspace_build};
 
 /// Makes the tarball and unpacks it in the test's directory; returns the folder.
 fn unpacked(hosts: &Hosts) -> PathBuf {
@@ -22,9 +22,9 @@ fn unpacked(hosts: &Hosts) -> PathBuf {
 }
 
 fn xtask(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--package", "xtask", "--"]).args(arguments);
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    must_succeed(workspace_build().args(["--bin", "xtask"]));
+    let mut command = Command::new(testkit::profile().join("xtask"));
+    command.args(arguments);
     command
 }
 

@@ -5,12 +5,12 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 use support::{Host, Hosts, LONGARM};
-use testkit::{must_succeed, said};
+use testkit::{must_succeed, said, workspace_build};
 
 #[test]
 fn the_tests_of_the_crate_pass() {
@@ -91,15 +91,21 @@ fn on_verbs(hosts: &Hosts) -> Command {
 
 /// The test programs of the crate `longarm`, by name. Cargo builds those that are not up to date.
 fn test_binaries() -> Vec<(String, PathBuf)> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--no-run", "--quiet", "--package", "longarm", "--tests", "--message-format=json"]);
-    let output = must_succeed(&mut cargo);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../longarm/tests");
+    let sources = std::fs::read_dir(sources).expect("the tests of longarm").map(|file| file.unwrap().path());
+    let mut build = workspace_build();
+    for source in sources.filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
+        build.arg("--test").arg(source.file_stem().expect("a file has a name"));
+    }
+    let output = must_succeed(build.arg("--message-format=json"));
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     told.lines().filter_map(|line| binary(&serde_json::from_str(line).ok()?)).collect()
 }
 
 fn binary(artifact: &Value) -> Option<(String, PathBuf)> {
-    let is_test = artifact["target"]["kind"].as_array()?.iter().any(|kind| kind == "test");
+    // Other crates have tests of the same names.
+    let is_longarm = artifact["manifest_path"].as_str()?.ends_with("/crates/longarm/Cargo.toml");
+    let is_test = is_longarm && artifact["target"]["kind"].as_array()?.iter().any(|kind| kind == "test");
     let name = artifact["target"]["name"].as_str()?;
     is_test.then_some((name.to_owned(), PathBuf::from(artifact["executable"].as_str()?)))
 }

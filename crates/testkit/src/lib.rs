@@ -5,16 +5,16 @@
 //! own in `hub`, engines without a hub in `device`. Random numbers come from `faults::Rng`.
 #![forbid(unsafe_code)]
 
+mod build;
 #[cfg(feature = "certificates")]
 mod certificates;
 mod directory;
-mod example;
 mod process;
 mod wait;
 
+pub use build::{build_examples, example, profile, workspace_build};
 #[cfg(feature = "certificates")]
 pub use certificates::Authority;
 pub use directory::TestDir;
-pub use example::{build_examples, example};
 pub use process::{ROLE, copy_program, in_new_netns, is_root, must_succeed, role, run_again, said};
 pub use wait::{PATIENCE, wait_for, wait_until};

@@ -28,38 +28,46 @@ impl OwnLog {
 }
 
 /// Watches the log until all changes so far are safe in it, unless somebody does already.
+///
+/// The caller has locked a table, and perhaps a session, so it wakes no answers. Those that could leave at once do so when they look, or at the
+/// next look of the steward.
 pub(super) fn watch(replication: &Arc<Replication>) {
     if replication.own.as_ref().is_some_and(|own| !own.is_watched.swap(true, Ordering::AcqRel)) {
-        Arc::new(OwnLogWatch(Arc::clone(replication))).wake();
+        watch_next(replication, &Waker::from(Arc::new(OwnLogWatch(Arc::clone(replication)))));
     }
 }
 
-/// Wakes up in the thread of the log, or in that which begins to watch.
+/// Asks to be woken at the next mark that is not safe. Returns true if some became safe meanwhile, or never will.
+fn watch_next(replication: &Replication, waker: &Waker) -> bool {
+    let Some(own) = &replication.own else { return false };
+    let mut is_news = false;
+    loop {
+        let sender = replication.sender();
+        let Some(mark) = sender.next_mark() else {
+            // Under the lock: the next change finds that nobody watches.
+            own.is_watched.store(false, Ordering::Release);
+            return is_news;
+        };
+        drop(sender);
+        match own.journal.poll_durable(mark, &mut Context::from_waker(waker)) {
+            Poll::Pending => return is_news,
+            Poll::Ready(Ok(())) => replication.sender().logged(own.journal.durable()),
+            Poll::Ready(Err(_)) => {
+                own.has_failed.store(true, Ordering::Release);
+                return true;
+            }
+        }
+        is_news = true;
+    }
+}
+
+/// Wakes up in the thread of the log.
 struct OwnLogWatch(Arc<Replication>);
 
 impl Wake for OwnLogWatch {
     fn wake(self: Arc<Self>) {
-        let (replication, waker) = (&self.0, Waker::from(Arc::clone(&self)));
-        let Some(own) = &replication.own else { return };
-        loop {
-            let mut sender = replication.sender();
-            sender.logged(own.journal.durable());
-            let Some(mark) = sender.next_mark() else {
-                // Under the lock: the next change finds that nobody watches.
-                own.is_watched.store(false, Ordering::Release);
-                break;
-            };
-            drop(sender);
-            replication.wake_answers();
-            match own.journal.poll_durable(mark, &mut Context::from_waker(&waker)) {
-                Poll::Pending => return,
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => {
-                    own.has_failed.store(true, Ordering::Release);
-                    break;
-                }
-            }
+        if watch_next(&self.0, &Waker::from(Arc::clone(&self))) {
+            self.0.wake_answers();
         }
-        replication.wake_answers();
     }
 }
