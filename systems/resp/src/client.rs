@@ -24,6 +24,7 @@ pub(crate) struct RespClient {
     pub(crate) last_command: &'static str,
     pub(crate) is_never_evicted: bool,
     pub(crate) reply: RespReply,
+    pub(crate) wanted_replies: WantedReplies,
     /// Its replies leave when the server's backups have all changes up to this number.
     pub(crate) settles: u64,
     /// Its replies tell of changes that nobody can vouch for: none leaves any more.
@@ -40,6 +41,20 @@ pub(crate) struct RespClient {
     pub(crate) is_leaving: bool,
     /// The connection ends now.
     pub(crate) is_killed: bool,
+}
+
+/// The replies that a client wants (`CLIENT REPLY`). Messages of channels come in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WantedReplies {
+    /// All.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// All but that of the next command.
+    AllButNext,
+    /// All but that of this command.
+    AllButThis,
 }
 
 /// Requests that wait for EXEC.
@@ -90,6 +105,7 @@ impl RespClient {
             last_command: "NULL",
             is_never_evicted: false,
             reply: RespReply::default(),
+            wanted_replies: WantedReplies::All,
             settles: 0,
             is_unknown: false,
             transaction: None,

@@ -89,6 +89,11 @@ impl Users {
         self.0.get(DEFAULT).is_some_and(|user| !user.passwords.is_empty() || !user.is_on)
     }
 
+    /// True if there is a user of that name.
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        name == DEFAULT.as_bytes() || std::str::from_utf8(name).is_ok_and(|name| self.0.contains_key(name))
+    }
+
     /// True if this is the user's password.
     pub(crate) fn prove(&self, name: &[u8], password: &[u8]) -> Option<String> {
         let name = std::str::from_utf8(name).ok()?;

@@ -76,6 +76,52 @@ fn redis_benchmark_and_the_crate_redis_work() {
     });
 }
 
+/// As Redis does: replies are left out, messages of channels are not.
+#[test]
+fn replies_that_a_client_does_not_want_are_left_out() {
+    with_hub("replies_that_a_client_does_not_want_are_left_out", || {
+        let (_redis, _door) = (support::redis(), OpenDoor::new(RespOptions::default()));
+        let requests: [&[&str]; 22] = [
+            &["client", "reply", "skip"],
+            &["set", "a", "1"],
+            &["get", "a"],
+            &["client", "reply", "off"],
+            &["set", "a", "2"],
+            &["nonsense"],
+            &["client", "reply", "skip"],
+            &["client", "reply", "nonsense"],
+            &["multi"],
+            &["incr", "a"],
+            &["exec"],
+            &["client", "reply", "on"],
+            &["get", "a"],
+            &["client", "reply", "skip"],
+            &["client", "reply", "on"],
+            &["client", "reply", "skip"],
+            &["client", "reply", "skip"],
+            &["get", "a"],
+            &["client", "reply", "off"],
+            &["subscribe", "news"],
+            &["unsubscribe"],
+            &["quit"],
+        ];
+        let bytes: Vec<u8> = requests
+            .iter()
+            .flat_map(|words| support::encode(&words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>()))
+            .collect();
+        let [of_redis, of_door] = [support::REDIS, DOOR].map(|address| {
+            let mut raw = Raw::connect(address);
+            raw.send_bytes(&bytes).unwrap();
+            String::from_utf8(raw.rest()).unwrap()
+        });
+        assert_eq!(of_redis, of_door);
+        assert!(of_door.starts_with("$1\r\n1\r\n+OK\r\n$1\r\n3\r\n"), "{of_door}");
+        let [of_redis, of_door] =
+            [support::REDIS, DOOR].map(|address| Raw::connect(address).ask(&["client", "kill", "user", "nobody"]));
+        assert_eq!(of_redis, of_door);
+    });
+}
+
 #[test]
 fn strangers_are_refused_until_they_give_a_password() {
     with_hub("strangers_are_refused_until_they_give_a_password", || {

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::strings::integer;
-use crate::client::RespClient;
+use crate::client::{RespClient, WantedReplies};
 use crate::door::RespCall;
 use crate::error::CommandError;
 
@@ -45,6 +45,10 @@ pub(crate) fn client(call: &mut RespCall<'_, '_>) -> Outcome {
             wrong(!words.is_empty())?;
             kill(call)?;
         }
+        b"reply" => {
+            wrong(words.len() == 1)?;
+            reply(call)?;
+        }
         b"no-evict" => {
             wrong(words.len() == 1)?;
             call.client.is_never_evicted = match words[0].to_ascii_lowercase().as_slice() {
@@ -55,6 +59,22 @@ pub(crate) fn client(call: &mut RespCall<'_, '_>) -> Outcome {
             call.client.reply.ok();
         }
         _ => return Err(CommandError::subcommand("client", call.arguments[1])),
+    }
+    Ok(())
+}
+
+/// The door leaves replies out behind the command (`RespConnection::call`).
+fn reply(call: &mut RespCall<'_, '_>) -> Outcome {
+    let before = call.client.wanted_replies;
+    call.client.wanted_replies = match call.arguments[2].to_ascii_lowercase().as_slice() {
+        b"on" => WantedReplies::All,
+        b"off" => WantedReplies::None,
+        b"skip" if before == WantedReplies::None => WantedReplies::None,
+        b"skip" => WantedReplies::AllButNext,
+        _ => return Err(CommandError::SYNTAX),
+    };
+    if call.client.wanted_replies == WantedReplies::All {
+        call.client.reply.ok();
     }
     Ok(())
 }
@@ -165,6 +185,9 @@ fn kill(call: &mut RespCall<'_, '_>) -> Outcome {
         true => Victims { address: Some(call.arguments[2]), ..Victims::default() },
         false => Victims::parse(&call.arguments[2..])?,
     };
+    if let Some(user) = victims.user.filter(|user| !call.door.users.has(user)) {
+        return Err(CommandError([b"ERR No such user '", user, b"'"].concat().into()));
+    }
     let mut killed = 0;
     for client in call.door.clients.values_mut().filter(|client| victims.means(client)) {
         client.is_killed = true;

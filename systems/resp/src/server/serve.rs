@@ -7,8 +7,9 @@ use rustix::event::epoll::EventFlags;
 
 use super::reactor::DoorLoop;
 use super::wire::{RespWire, is_later};
-use crate::client::RespClient;
+use crate::client::{RespClient, WantedReplies};
 use crate::commands::dispatch;
+use crate::commands::table::RespCommand;
 use crate::decode::{RequestDecoder, RequestLimits};
 use crate::door::{Door, RespCall};
 
@@ -184,7 +185,28 @@ impl RespConnection {
             many = all.collect();
             &many[..]
         };
+        if client.wanted_replies == WantedReplies::AllButNext {
+            client.wanted_replies = WantedReplies::AllButThis;
+        }
+        let (start, before) = (client.reply.bytes.len(), client.wanted_replies);
         dispatch::execute(&mut RespCall { arguments, client, door, table, is_in_transaction: false });
+        if before != WantedReplies::All {
+            leave_out(client, start, arguments);
+        }
+    }
+}
+
+/// Leaves out the reply to a request of a client that did not want it.
+fn leave_out(client: &mut RespClient, start: usize, arguments: &[&[u8]]) {
+    let command = arguments.first().and_then(|name| RespCommand::find(name));
+    // Replies to subscriptions are messages.
+    let is_message = command.is_some_and(|command| command.name.ends_with("subscribe"));
+    // The command that turned replies on has one.
+    if !is_message && client.wanted_replies != WantedReplies::All {
+        client.reply.bytes.truncate(start);
+    }
+    if client.wanted_replies == WantedReplies::AllButThis {
+        client.wanted_replies = WantedReplies::All;
     }
 }
 
