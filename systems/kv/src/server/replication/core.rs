@@ -13,9 +13,9 @@ use replica::{ChangeState, ReplicaReceiver, ReplicaRecord, ReplicaSender, Sender
 
 use crate::proof::TableSecret;
 use crate::server::durable::{DataDirectory, DataError, MemberLife};
-use crate::server::replication::messages::MemberMail;
+use crate::server::replication::mail::MemberMail;
 use crate::server::replication::options::MembershipOptions;
-use crate::server::replication::own_log::{self, OwnLog};
+use crate::server::replication::own_log::OwnLog;
 use crate::server::replication::passes::Passes;
 use crate::server::served::ServedTable;
 use crate::server::slots::{handing_over, refusal};
@@ -191,7 +191,7 @@ impl Replication {
         let number = sender.change(slot, record(stamp));
         mark.filter(|_| self.own.is_some()).into_iter().for_each(|mark| sender.log(mark));
         drop(sender);
-        own_log::watch(self);
+        self.watch_own_log();
         CHANGED.set(number);
         self.work.notify_all();
         Ok(number)

@@ -8,8 +8,8 @@
 //!  steward   the thread that follows configurations             service  methods for other members and for clients
 //!  moves     shares that move here and away                     left_keys  keys of slots that are gone
 //!  replies   answers that wait          words     messages      passes   proofs between members
-//!  messages  between the front doors of all members
-//!  own_log   the log on disk, if answers wait for it
+//!  messages  between the front doors of all members             mail       those on their way
+//!  own_log   the log on disk, if answers wait for it            own_watch  lets them leave
 //!  entry     operations of callers in this process
 //! ```
 //! Locks are taken in this order: the receiver, a table, the sender, the waiting answers.
@@ -20,10 +20,12 @@ mod entry;
 mod left_keys;
 mod link;
 mod log;
+mod mail;
 mod messages;
 mod moves;
 mod options;
 mod own_log;
+mod own_watch;
 mod passes;
 mod peers;
 mod replies;
@@ -34,7 +36,8 @@ mod words;
 mod writer;
 
 pub use entry::{SlotEntry, SlotRefusal, UnknownChanges};
-pub use messages::{MOST_MESSAGE_BYTES, MemberMessages};
+pub use mail::MOST_MESSAGE_BYTES;
+pub use messages::MemberMessages;
 pub use options::MembershipOptions;
 pub use words::{MemberLag, MemberStatus};
 
