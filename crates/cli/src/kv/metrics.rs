@@ -51,7 +51,7 @@ pub(super) fn of(server: &KvServer, door: Option<&RespServer>) -> String {
 /// The same of the door for Redis clients.
 type DoorFigure = (&'static str, &'static str, &'static str, fn(&DoorCounts) -> u64);
 
-const DOOR_FIGURES: [DoorFigure; 7] = [
+const DOOR_FIGURES: [DoorFigure; 8] = [
     ("clients", "gauge", "Redis clients now", |counts| counts.clients),
     ("connections_total", "counter", "Connections of Redis clients", |counts| counts.connections),
     ("refused_connections_total", "counter", "Connections of Redis clients that were too many", |counts| {
