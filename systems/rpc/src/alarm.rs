@@ -24,8 +24,11 @@ impl Alarm {
 
     /// Wakes the thread, now or when it would sleep next.
     pub(crate) fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
+        if !self.rung.load(Ordering::Acquire) {
+            // The mark comes last: who takes it finds the descriptor written. A descriptor that is written behind the mark would stay
+            // readable, and the thread would not sleep any more.
             let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+            self.rung.store(true, Ordering::Release);
         }
     }
 
@@ -71,5 +74,36 @@ impl Wake for Alarm {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// True if a thread would sleep.
+    fn is_silent(alarm: &Alarm) -> bool {
+        let mut descriptors = [PollFd::new(&alarm.descriptor, PollFlags::IN)];
+        poll(&mut descriptors, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 0
+    }
+
+    #[test]
+    fn an_alarm_that_was_taken_is_silent() {
+        let alarm = Alarm::new().unwrap();
+        for _ in 0..2000 {
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| (0..20).for_each(|_| alarm.ring()));
+                }
+                let mut taken = 0;
+                while taken == 0 {
+                    taken += u32::from(alarm.take());
+                }
+            });
+            alarm.take();
+            assert!(is_silent(&alarm) && !alarm.take());
+        }
+        alarm.ring();
+        assert!(!is_silent(&alarm) && alarm.take() && is_silent(&alarm));
     }
 }
