@@ -2,7 +2,7 @@
 
 mod support;
 
-use longarm_cluster::{LocalCoordinator, MemberHandle, MemberOptions, MembershipError};
+use longarm_cluster::{KeptData, LocalCoordinator, MemberHandle, MemberOptions, MembershipError};
 use std::time::Duration;
 
 #[test]
@@ -19,7 +19,7 @@ fn one_identity_has_one_process() {
         let options = MemberOptions {
             name: "a".into(),
             address: "h:1".into(),
-            incarnation: Some(7),
+            kept: Some(KeptData { incarnation: 7, may_lack: false }),
             term: support::TERM,
             ..MemberOptions::default()
         };
