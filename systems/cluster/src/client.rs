@@ -110,7 +110,7 @@ impl ClusterClient {
                 Err(error) => failed = error,
                 Ok(is_later) => {
                     answered = true;
-                    self.favourite = Some(address);
+                    self.prefer(&address);
                     if is_later {
                         return Ok(true);
                     }
@@ -153,6 +153,16 @@ impl ClusterClient {
     fn connect(&self, address: &str, timeout: Duration) -> Result<Client, Status> {
         let connect_timeout = self.options.connect_timeout.min(timeout);
         Client::connect(address, &ClientOptions { connect_timeout, ..self.options.clone() })
+    }
+
+    /// The addresses of all servers, those of the configuration before those that were given, in the order in which to ask them.
+    pub fn servers(&self) -> Vec<String> {
+        self.addresses().into()
+    }
+
+    /// Asks this server first from now on: it has answered.
+    pub fn prefer(&mut self, address: &str) {
+        self.favourite = Some(address.into());
     }
 
     /// The servers in the order in which they are asked.

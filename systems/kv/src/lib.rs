@@ -66,4 +66,4 @@ pub use server::{
     KeyHead, LocalPut, LocalTable, LockedTable, MOST_MESSAGE_BYTES, MemberMessages, SlotEntry, SlotRefusal,
     UnknownChanges,
 };
-pub use tasks::AsyncKvTable;
+pub use tasks::{AsyncKvCluster, AsyncKvTable};

@@ -3,14 +3,15 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cluster::LocalCoordinator;
 use journal::{DiskFault, SimDisk};
 use longarm_kv::{
-    ClusterConfig, ClusterOrder, DataOptions, FsyncRule, GetWay, KvCluster, KvError, KvServer, KvTable, KvValue,
-    MemberOptions, MembershipOptions, PutExpiry, PutIf, TableOptions, TableSecret, TimeToLive,
+    AsyncKvCluster, ClusterConfig, ClusterOrder, DataOptions, FsyncRule, GetWay, KvCluster, KvError, KvOptions,
+    KvServer, KvTable, KvValue, MemberOptions, MembershipOptions, PutExpiry, PutIf, PutWay, TableOptions, TableSecret,
+    TimeToLive,
 };
 
 const TERM: Duration = Duration::from_millis(1000);
@@ -329,6 +330,95 @@ fn slots_move_while_they_are_used() {
         for way in [GetWay::Rpc, GetWay::OneSided] {
             all_is_there(&mut open(way));
         }
+    });
+}
+
+/// Counts of one task: all that was answered is there, and each other change at most once.
+#[derive(Default)]
+struct Counted {
+    answered: AtomicU64,
+    unknown: AtomicU64,
+}
+
+/// A counter's value is text, as in Redis.
+fn number_of(value: &[u8]) -> i64 {
+    std::str::from_utf8(value).unwrap().parse().unwrap()
+}
+
+/// Adds to one key until the end, and reads it.
+async fn count(cluster: AsyncKvCluster, key: String, counted: Arc<Counted>, ends: Arc<AtomicBool>) {
+    let key = key.as_bytes();
+    let mut last = 0;
+    while !ends.load(Ordering::Relaxed) {
+        match cluster.with(key, |table| async move { table.add(key, 1).await }).await {
+            Ok(sum) => {
+                assert!(sum > last, "{sum} after {last}");
+                last = sum;
+                counted.answered.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(KvError::Server(status)) if !status.can_repeat() => {
+                counted.unknown.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => panic!("{error}"),
+        }
+        let found = cluster.with(key, |table| async move { table.get(key).await }).await.unwrap();
+        let found = found.map_or(0, |value| number_of(&value.bytes));
+        assert!(found >= last, "{found} behind {last}");
+        last = found;
+    }
+}
+
+/// Tasks share one client of a cluster, and follow its failovers.
+#[test]
+fn tasks_follow_a_cluster() {
+    support::with_hub("tasks_follow_a_cluster", || {
+        let coordinator = LocalCoordinator::default();
+        let mut servers = PORTS.map(|place| Some(start(place, 3, &coordinator)));
+        let mut watcher = open(GetWay::Rpc);
+        all_have_backups(&mut watcher);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let addresses = PORTS.map(|(_, port)| address(port));
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let options = support::options(GetWay::OneSided);
+        let cluster = runtime.block_on(AsyncKvCluster::open(&addresses, "t", options)).unwrap();
+        let (ends, counted) = (Arc::new(AtomicBool::new(false)), [(); 6].map(|()| Arc::new(Counted::default())));
+        let tasks: Vec<_> = counted
+            .iter()
+            .enumerate()
+            .map(|(number, counted)| {
+                let (cluster, key) = (cluster.clone(), format!("count-{number}"));
+                runtime.spawn(count(cluster, key, Arc::clone(counted), Arc::clone(&ends)))
+            })
+            .collect();
+        let done = || counted.iter().map(|one| one.answered.load(Ordering::Relaxed)).min().unwrap();
+        for (number, place) in PORTS.into_iter().enumerate() {
+            let before = done();
+            testkit::wait_until("all tasks count", || {
+                done() > before + 20 || tasks.iter().any(|task| task.is_finished())
+            });
+            all_have_backups(&mut watcher);
+            drop(servers[number].take());
+            servers[number] = Some(start(place, 3, &coordinator));
+        }
+        let before = done();
+        testkit::wait_until("all tasks go on", || done() > before + 20 || tasks.iter().any(|task| task.is_finished()));
+        ends.store(true, Ordering::Relaxed);
+        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+        for (number, counted) in counted.iter().enumerate() {
+            let key = format!("count-{number}");
+            let found = get(&mut watcher, key.as_bytes()).unwrap();
+            let found = number_of(&found) as u64;
+            let answered = counted.answered.load(Ordering::Relaxed);
+            let most = answered + counted.unknown.load(Ordering::Relaxed);
+            assert!((answered..=most).contains(&found), "{found} is not within {answered} to {most}");
+        }
+        all_have_backups(&mut watcher);
+        runtime.block_on(cluster.refresh()).unwrap();
+        assert_eq!(cluster.config().map(|config| config.epoch), watcher.config().map(|config| config.epoch));
+        assert_eq!(cluster.tables().unwrap().len(), 3);
+        let alone = KvOptions { put: PutWay::OneSided, ..KvOptions::default() };
+        let refused = runtime.block_on(AsyncKvCluster::open(&addresses, "t", alone)).unwrap_err();
+        assert!(refused.to_string().contains("do not PUT alone"), "{refused}");
     });
 }
 

@@ -49,12 +49,13 @@ pub use members::AskedMember;
 pub(crate) use opening::TableOpening;
 pub use options::{GetWay, KvOptions, PutWay};
 pub use placed::KvCluster;
+pub(crate) use placed::{MOMENT, PAUSE, REFRESH, may_follow, other_end};
 pub use range_steps::KvItem;
 pub(crate) use range_steps::{HeldItem, RangeAnswer, RangeProgress, RangeScan, must_have_order};
 pub(crate) use reader::{LOCKED, pass_of};
 pub(crate) use remote_reader::LookedUp;
 pub(crate) use report::ReadReport;
-pub(crate) use session::Repeat;
+pub(crate) use session::{ATTEMPT, Repeat, is_momentary};
 pub use table::{KvStats, KvTable, TimeToLive};
 pub(crate) use table::{LATER, is_long, scanned_keys};
 #[cfg(any(test, feature = "sim"))]

@@ -11,11 +11,11 @@ use crate::client::table::KvTable;
 use crate::error::KvError;
 
 /// The pause between two attempts while no later configuration is there.
-const PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 /// The pause before the other end of a hand-over is asked.
-const MOMENT: Duration = Duration::from_micros(200);
+pub(crate) const MOMENT: Duration = Duration::from_micros(200);
 /// The time that asking for a configuration may take.
-const REFRESH: Duration = Duration::from_millis(500);
+pub(crate) const REFRESH: Duration = Duration::from_millis(500);
 
 /// A table whose keys are spread over the servers of a cluster. It knows which server has a key, and connects to it when it has to.
 ///
@@ -106,8 +106,8 @@ impl KvCluster {
                 None => self.table_of(key),
             };
             let why = match table.and_then(&mut operation) {
-                Err(error) if self.may_follow(&error) => error,
-                Err(error) => match self.other_end(key, &error) {
+                Err(error) if may_follow(self.config(), &error) => error,
+                Err(error) => match other_end(self.config(), key, &error) {
                     Some(address) if Instant::now() < until => {
                         std::thread::sleep(MOMENT);
                         server = Some(address);
@@ -128,26 +128,6 @@ impl KvCluster {
         }
     }
 
-    /// Whether another attempt, by a later configuration, may go well.
-    fn may_follow(&self, error: &KvError) -> bool {
-        match error {
-            // With the same configuration, the operation was about a key of another slot.
-            KvError::Moved { epoch, .. } => *epoch != self.placement.epoch(),
-            KvError::Server(status) => status.can_repeat(),
-            KvError::NotAttached(..) => true,
-            KvError::Cluster(_) => self.placement.config().is_some_and(|config| config.replicas > 0),
-            _ => false,
-        }
-    }
-
-    /// The server that has a key whose slot is being handed over: the configuration names both ends, and one of them serves. The other one
-    /// tells its address.
-    fn other_end(&self, key: &[u8], error: &KvError) -> Option<String> {
-        let KvError::Moved { address, .. } = error else { return None };
-        let share = self.config()?.share(HashSlot::of_key(key))?;
-        share.hand_over().map(|_| address.clone())
-    }
-
     fn table_at(&mut self, address: String) -> Result<&mut KvTable, KvError> {
         use std::collections::btree_map::Entry;
         match self.tables.entry(address) {
@@ -164,4 +144,24 @@ impl std::fmt::Debug for KvCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "KvCluster({}, epoch {}, {} servers)", self.table, self.placement.epoch(), self.tables.len())
     }
+}
+
+/// Whether another attempt, by a later configuration than the one that led to this error, may go well.
+pub(crate) fn may_follow(config: Option<&ClusterConfig>, error: &KvError) -> bool {
+    match error {
+        // With the same configuration, the operation was about a key of another slot.
+        KvError::Moved { epoch, .. } => config.is_none_or(|config| *epoch != config.epoch),
+        KvError::Server(status) => status.can_repeat(),
+        KvError::NotAttached(..) => true,
+        KvError::Cluster(_) => config.is_some_and(|config| config.replicas > 0),
+        _ => false,
+    }
+}
+
+/// The server that has a key whose slot is being handed over: the configuration names both ends, and one of them serves. The other one
+/// tells its address.
+pub(crate) fn other_end(config: Option<&ClusterConfig>, key: &[u8], error: &KvError) -> Option<String> {
+    let KvError::Moved { address, .. } = error else { return None };
+    let share = config?.share(HashSlot::of_key(key))?;
+    share.hand_over().map(|_| address.clone())
 }

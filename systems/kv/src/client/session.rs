@@ -321,7 +321,7 @@ impl TableSession {
 }
 
 /// True for refusals that end soon, at the same server: it ends the lock of a client that is gone, or hands the key's slot over.
-fn is_momentary(status: &Status) -> bool {
+pub(crate) fn is_momentary(status: &Status) -> bool {
     is_locked(status) || is_handing_over(status)
 }
 

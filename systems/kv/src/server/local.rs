@@ -109,13 +109,14 @@ impl LocalTable {
     }
 
     /// Waits until everything is on disk that anybody has changed by now, if the server acknowledges only such changes
-    /// ([`FsyncRule::Always`](crate::FsyncRule::Always)). A caller that answers others does so before its answers leave.
+    /// ([`FsyncRule::Always`](crate::FsyncRule::Always)). A caller that answers others does so before its answers leave. Where there are
+    /// backups, [`wait_for_backups`](LocalTable::wait_for_backups) waits for the disks as well, and this for nothing.
     ///
     /// # Errors
     /// If the disk failed: then nobody knows which of the last changes will be there after a restart.
     pub fn wait_for_disk(&self) -> Result<(), KvError> {
         match &self.journal {
-            Some(journal) if journal.fsync() == FsyncRule::Always => Ok(wait_for_disk(journal)?),
+            Some(journal) if journal.fsync() == FsyncRule::Always && !self.has_backups() => Ok(wait_for_disk(journal)?),
             _ => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use longarm_rpc::{Calling, Channel, Code, Executed, Metadata, Method, Request, S
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use crate::client::{KvOptions, KvStats, ReadReport, Repeat, TableOpening, WayChoices};
+use crate::client::{ATTEMPT, KvOptions, KvStats, ReadReport, Repeat, TableOpening, WayChoices, is_momentary};
 use crate::clock::{ClockReading, now_ns};
 use crate::error::KvError;
 use crate::protocol::{
@@ -29,6 +29,8 @@ pub(super) struct TaskCore {
     pub(super) table: String,
     pub(super) options: KvOptions,
     channel: Channel,
+    /// Another server may have the answer: a failure is told at once.
+    is_impatient: bool,
     pub(super) state: Mutex<TaskState>,
     /// Held by the one task that opens the table, or connects for READs.
     pub(super) making: async_lock::Mutex<()>,
@@ -80,10 +82,16 @@ impl TaskCore {
             table: table.into(),
             options,
             channel,
+            is_impatient: false,
             state: Mutex::new(state),
             making: async_lock::Mutex::new(()),
             sending: async_lock::Mutex::new(()),
         })
+    }
+
+    /// The same for a client of a cluster.
+    pub(super) fn impatient(address: &str, table: &str, options: KvOptions) -> Result<TaskCore, KvError> {
+        Ok(TaskCore { is_impatient: true, ..TaskCore::new(address, table, options)? })
     }
 
     /// The moment by which an operation that begins now has to end.
@@ -146,6 +154,7 @@ impl TaskCore {
     }
 
     async fn ask_for_grant(&self, until: Instant) -> Result<(OpenReply, ClockReading), KvError> {
+        let until = if self.is_impatient { until.min(Instant::now() + ATTEMPT) } else { until };
         let challenge = self.exchange(CHALLENGE, TableOpening::ask(&self.table), until).await?;
         let (opening, request) = TableOpening::answer(&self.table, self.options.secret.as_ref(), &challenge)?;
         let asked_ns = now_ns();
@@ -188,7 +197,9 @@ impl TaskCore {
             let grant = self.open(until).await?.grant;
             let mut bytes = Vec::new();
             request(grant, &mut bytes);
-            match self.exchange(method, bytes, until).await {
+            let is_short = self.is_impatient && repeat == Repeat::Always;
+            let by = if is_short { until.min(Instant::now() + ATTEMPT) } else { until };
+            match self.exchange(method, bytes, by).await {
                 Ok(reply) => return Ok(reply),
                 Err(status) => self.after(status, repeat, Some(grant), until).await?,
             }
@@ -222,6 +233,11 @@ impl TaskCore {
         until: Instant,
     ) -> Result<(), KvError> {
         let may_repeat = repeat == Repeat::Always || status.executed() == Executed::No;
+        let is_away = matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) && !is_momentary(&status);
+        if self.is_impatient && is_away {
+            // A question can be asked elsewhere.
+            return Err(KvError::Server(if may_repeat { status.with_executed(Executed::No) } else { status }));
+        }
         match status.code() {
             // The server was started anew, or has forgotten us. Another task may have opened the table meanwhile.
             Code::Aborted => {

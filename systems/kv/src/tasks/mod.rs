@@ -6,10 +6,12 @@
 //!  put_alone PUTs by lock, WRITE, unlock
 //!  reader    the connection for READs        layouts  readers of each layout      device  GETs that the server's device carries out
 //!  core      the right to the table, requests, and all that tasks share
+//!  cluster   one table on several servers
 //!  pause     time limits and pauses for any runtime
 //! ```
 
 mod choose;
+mod cluster;
 mod core;
 mod device;
 mod get;
@@ -21,4 +23,5 @@ mod range;
 mod reader;
 mod table;
 
+pub use cluster::AsyncKvCluster;
 pub use table::AsyncKvTable;
