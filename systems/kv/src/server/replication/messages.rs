@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use cluster::MemberId;
+use cluster::{ClusterConfig, MemberId};
 use longarm_rpc::Status;
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -34,7 +34,10 @@ pub(super) struct MailThreads {
 impl MailThreads {
     /// Has a thread for each other member.
     pub(super) fn follow(&mut self, replication: &Arc<Replication>) {
-        let Some(config) = replication.right.config().filter(|config| config.epoch != self.epoch) else { return };
+        // One that has ended may be wanted again: its member was away for a moment.
+        let has_ended = self.threads.values().any(JoinHandle::is_finished);
+        let is_news = |config: &Arc<ClusterConfig>| has_ended || config.epoch != self.epoch;
+        let Some(config) = replication.right.config().filter(is_news) else { return };
         let me = replication.right.member();
         let members: Vec<MemberId> =
             config.members.iter().map(|member| &member.id).filter(|id| *id != me).cloned().collect();
