@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use journal::{Disk, FsDisk, FsyncRule, Journal, JournalError, JournalOptions, SealedReader};
+use journal::{Disk, EachRecord, FsDisk, FsyncRule, Journal, JournalError, JournalOptions, SealedReader};
 
+use crate::server::durable::ahead::read_ahead;
 use crate::server::durable::record::{delete_head, table_head};
 use crate::server::durable::restore::TableRestorer;
 use crate::server::durable::snapshots::SnapshotThread;
@@ -81,14 +82,8 @@ impl DataDirectory {
         let (from, until) = restorer.bounds;
         let journal_options =
             JournalOptions { fsync: options.fsync, segment_bytes: options.segment_bytes, ..JournalOptions::default() };
-        let mut refused = None;
-        let opened = Journal::open(Arc::clone(&disk), from, journal_options, &mut |number, bytes| {
-            restorer.apply(number, bytes).map_err(|error| stop(error, &mut refused))
-        });
-        let journal = Arc::new(match (opened, refused) {
-            (_, Some(error)) => return Err(error),
-            (opened, None) => opened?,
-        });
+        let read = |each: EachRecord<'_>| Journal::open(Arc::clone(&disk), from, journal_options, each);
+        let journal = Arc::new(read_ahead(read, |number, bytes| restorer.apply(number, bytes))?);
         if journal.recovered() < until {
             let (words, last) = ("changes behind the last snapshot are missing", journal.recovered());
             return Err(DataError::Content(format!("the log ends at record {last}, the snapshot at {until}: {words}")));
@@ -148,20 +143,9 @@ impl DataDirectory {
 fn restore_snapshot(disk: &dyn Disk, number: u64, restorer: &mut TableRestorer<'_>) -> Result<(), DataError> {
     let name = snapshot_name(number);
     let file = disk.open(&name).map_err(|why| JournalError::Io { file: name.clone(), why: Arc::new(why) })?;
-    let mut refused = None;
-    let read = SealedReader::new(file, &name)?
-        .read(&mut |bytes| restorer.apply(0, bytes).map_err(|error| stop(error, &mut refused)));
-    match (read, refused) {
-        (_, Some(error)) => Err(error),
-        (read, None) => Ok(read?),
-    }
-}
-
-/// Keeps the reason, and ends the reading of a file.
-fn stop(error: DataError, kept: &mut Option<DataError>) -> JournalError {
-    let words = error.to_string();
-    *kept = Some(error);
-    JournalError::Failed(words)
+    let reader = SealedReader::new(file, &name)?;
+    let read = move |each: EachRecord<'_>| reader.read(&mut |bytes| each(0, bytes));
+    read_ahead(read, |_, bytes| restorer.apply(0, bytes))
 }
 
 /// From now on each change of the tables goes to the log.

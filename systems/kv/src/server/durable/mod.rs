@@ -4,7 +4,7 @@
 //!  directory   opening a directory: restore, log, snapshots
 //!  snapshots   the thread that writes them
 //!  files       directories without their servers: checks, repair, backup
-//!  restore     from records to tables
+//!  restore     from records to tables           ahead   the thread that reads them
 //!  replies     answers that wait for the disk
 //!  life        the member of a cluster whose data they are
 //!  writer      what restoring and snapshots need of a table's writer
@@ -12,6 +12,7 @@
 //!  record, wall, options   the words of all
 //! ```
 
+mod ahead;
 mod directory;
 mod files;
 mod life;
