@@ -96,8 +96,8 @@ fn nobody_sees_a_change_that_may_still_be_lost() {
             writer.put(key, value).unwrap();
         }
         for way in GetWay::ALL {
-            let impatient = KvOptions { timeout: Duration::from_millis(200), ..options(way) };
-            let mut reader = open("cluster", impatient);
+            let mut reader = open("cluster", options(way));
+            let mut impatient = open("cluster", KvOptions { timeout: Duration::from_millis(200), ..options(way) });
             let before = get(&mut reader, b"changed");
             assert_eq!(get(&mut reader, b"deleted"), Some(b"1".to_vec()));
             disk.close(true);
@@ -115,7 +115,7 @@ fn nobody_sees_a_change_that_may_still_be_lost() {
                 server.data_figures().is_some_and(|figures| figures.unsynced >= 2)
             });
             for key in [b"changed", b"deleted"] {
-                let seen = reader.get(key);
+                let seen = impatient.get(key);
                 assert!(matches!(seen, Err(KvError::Server(_))), "{way:?}: {seen:?} instead of {before:?}");
             }
             if way == GetWay::OneSided {
