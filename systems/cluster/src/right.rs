@@ -253,7 +253,7 @@ mod tests {
             ConfigWish::Move(crate::SlotMove { from: 0, to: 9, target: "b".into() }),
         ];
         let mut right = ServingRight::new(member.clone());
-        let admit = ConfigWish::Admit { from: 0, member };
+        let admit = ConfigWish::Admit { from: 0, member, epoch: 1 };
         assert_eq!(right.wish(admit.clone()), Ok(()));
         for order in orders {
             right.set_moves_slots(false);

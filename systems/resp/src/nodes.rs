@@ -111,6 +111,7 @@ impl DoorNodes {
             epoch: 0,
             replicas: 0,
             keeps_data: false,
+            joined: 0,
             members: Vec::new(),
             draining: Vec::new(),
             shares: Vec::new(),

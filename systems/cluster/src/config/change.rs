@@ -36,7 +36,7 @@ impl ClusterConfig {
             moving: None,
         };
         let shares = if count == 0 { Vec::new() } else { (0..count).map(share).collect() };
-        ClusterConfig { epoch: 1, replicas, keeps_data: false, members, draining: Vec::new(), shares }
+        ClusterConfig { epoch: 1, replicas, keeps_data: false, joined: 0, members, draining: Vec::new(), shares }
     }
 
     /// Without a member. The other end of a hand-over serves its share then, or the first backup. A share without backups stays
@@ -99,6 +99,7 @@ impl ClusterConfig {
                 }
             }
         }
+        next.joined = next.epoch;
         next.recruit();
         next.trim();
         cancelled.into_iter().for_each(|from| next.merge_around(from));
@@ -116,6 +117,7 @@ impl ClusterConfig {
         let is_heir = !next.waits_for_data();
         let at = next.members.partition_point(|other| other.id.name < member.id.name);
         next.members.insert(at, member.clone());
+        next.joined = next.epoch;
         for share in next.shares.iter_mut().filter(|share| share.primary.is_none()) {
             if share.last.as_ref() == Some(&member.id) || is_heir {
                 share.take(member.id.name.clone());

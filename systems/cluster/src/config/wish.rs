@@ -12,6 +12,8 @@ pub enum ConfigWish {
         from: u16,
         /// The member.
         member: MemberId,
+        /// The epoch that the primary knew when it found the data complete. A member that has joined since may have dropped them.
+        epoch: u64,
     },
     /// The primary's: a backup did not take a record. From now on the primary answers without it. The backup has to fetch the data
     /// anew.
@@ -70,7 +72,8 @@ impl ClusterConfig {
     #[doc(hidden)]
     pub fn granted(&self, wish: &ConfigWish, who: &MemberId) -> Option<ClusterConfig> {
         match wish {
-            ConfigWish::Admit { from, member } => self.admitted(*from, member, who),
+            ConfigWish::Admit { epoch, .. } if *epoch < self.joined => None,
+            ConfigWish::Admit { from, member, .. } => self.admitted(*from, member, who),
             ConfigWish::Demote { from, member } => self.demoted(*from, member, who),
             ConfigWish::HandOver { from } => self.handing_over(*from, who),
             ConfigWish::Arrive { from, since } => self.arrived(*from, *since, who),

@@ -102,7 +102,7 @@ impl SimWorld {
 fn share_wish(config: &ClusterConfig, share: &crate::SlotShare) -> Option<ConfigWish> {
     let from = share.from;
     if let Some(member) = share.joining.first().and_then(|name| config.member(name)) {
-        return Some(ConfigWish::Admit { from, member: member.id.clone() });
+        return Some(ConfigWish::Admit { from, member: member.id.clone(), epoch: config.epoch });
     }
     matches!(share.moving, Some(ShareMove::Close { .. })).then_some(ConfigWish::HandOver { from })
 }

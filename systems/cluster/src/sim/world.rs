@@ -257,7 +257,7 @@ impl SimWorld {
         let demotes: Vec<MemberId> = share.backups.iter().filter_map(id).collect();
         let from = share.from;
         let wish = match (self.random.choice(admits), self.random.choice(demotes)) {
-            (Some(member), _) => ConfigWish::Admit { from, member },
+            (Some(member), _) => ConfigWish::Admit { from, member, epoch: config.epoch },
             (None, Some(member)) => ConfigWish::Demote { from, member },
             (None, None) => return,
         };

@@ -78,7 +78,8 @@ pub(crate) fn members_come_and_go<C: Coordinator + 'static>(coordinator: impl Fn
 
     // The primary says that it has the data now.
     for share in &config.shares {
-        b.wish(ConfigWish::Admit { from: share.from, member: a.right().member().clone() }).unwrap();
+        let (member, epoch) = (a.right().member().clone(), config.epoch);
+        b.wish(ConfigWish::Admit { from: share.from, member, epoch }).unwrap();
     }
     testkit::wait_until("a is a backup", || {
         a.right().config().unwrap().shares.iter().all(|share| share.backups == ["a"])

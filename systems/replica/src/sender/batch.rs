@@ -49,8 +49,9 @@ impl ReplicaSender {
         }
         let stands = link.applied == before && link.queue.is_empty() && link.applied < link.received;
         link.retry_ns = if stands { now_ns.saturating_add(self.options.later_ns) } else { 0 };
+        let epoch = self.roles.epoch();
         for from in link.advance() {
-            self.wishes.push(ConfigWish::Admit { from, member: head.to.clone() });
+            self.wishes.push(ConfigWish::Admit { from, member: head.to.clone(), epoch });
         }
         true
     }

@@ -141,7 +141,8 @@ fn update(
         share.is_wished &= !is_backup;
         share.is_backup = *is_backup;
         if share.is_wished && share.phase == CopyPhase::Whole {
-            sender.wishes.push(ConfigWish::Admit { from: *from, member: id.clone() });
+            let epoch = sender.roles.epoch();
+            sender.wishes.push(ConfigWish::Admit { from: *from, member: id.clone(), epoch });
         }
     }
     if is_demoted {

@@ -80,7 +80,7 @@ fn only_the_primary_admits_and_demotes() {
     let one = formed(&["a"], 1);
     let two = next(&one, one.join(&member("b", 1)));
     assert_eq!(two.shares[0].joining, ["b"]);
-    let admit = ConfigWish::Admit { from: 0, member: member("b", 1).id };
+    let admit = ConfigWish::Admit { from: 0, member: member("b", 1).id, epoch: two.epoch };
     assert_eq!(two.granted(&admit, &member("b", 1).id), None);
     assert_eq!(two.granted(&admit, &member("a", 2).id), None);
     let both = next(&two, two.granted(&admit, &member("a", 1).id));
@@ -117,7 +117,7 @@ fn random_changes_obey_the_rules() {
                 Some(known) => {
                     let share = &config.shares[random.usize(..config.shares.len())];
                     let primary = share.primary.as_ref().and_then(|name| config.member(name));
-                    let wish = ConfigWish::Admit { from: share.from, member: known.id };
+                    let wish = ConfigWish::Admit { from: share.from, member: known.id, epoch: config.epoch };
                     primary.and_then(|primary| config.granted(&wish, &primary.id))
                 }
                 None => config.join(&member(name, incarnation)),
@@ -168,4 +168,19 @@ fn with_data_on_disk_nobody_serves_slots_of_others_empty() {
     assert_eq!(other.served_slots(), usize::from(SLOTS) / 2);
     let same = next(&after, after.join(&member("a", 1)));
     assert_eq!(same.served_slots(), usize::from(SLOTS));
+}
+
+/// The member may have had no part in between, and dropped its data.
+#[test]
+fn a_primary_that_has_not_heard_of_a_return_admits_nobody() {
+    let before = formed(&["a"], 1);
+    let two = next(&before, before.join(&member("b", 1)));
+    let admit = |epoch: u64| ConfigWish::Admit { from: 0, member: member("b", 1).id, epoch };
+    let alone = next(&two, two.lose(&member("b", 1).id));
+    let again = next(&alone, alone.join(&member("b", 1)));
+    let granted = |epoch: u64| again.granted(&admit(epoch), &member("a", 1).id);
+    assert_eq!([granted(two.epoch), granted(alone.epoch)], [None, None]);
+    assert_eq!(next(&again, granted(again.epoch)).shares[0].backups, ["b"]);
+    let back = next(&two, two.returned(&member("b", 1).id, |_| true));
+    assert_eq!(back.granted(&admit(two.epoch), &member("a", 1).id), None);
 }

@@ -39,7 +39,7 @@ fn advance(config: &ClusterConfig, share: &SlotShare, kept: bool) -> Option<Clus
             let wish = if kept { ConfigWish::TakeBack { from, since } } else { ConfigWish::Arrive { from, since } };
             return next(config, &wish, if kept { former } else { primary });
         }
-        (_, Some(member)) => ConfigWish::Admit { from, member: id(member) },
+        (_, Some(member)) => ConfigWish::Admit { from, member: id(member), epoch: config.epoch },
         (Some(ShareMove::Close { .. }), None) => ConfigWish::HandOver { from },
         _ => return None,
     };
