@@ -16,7 +16,7 @@ pub(super) const KEYS: usize = 7;
 /// The length of a term, in steps of the clock.
 pub(super) const TERM: u64 = 200;
 const STEPS: usize = 1500;
-const REST: usize = 6000;
+const REST: usize = 20000;
 
 /// A message between two members.
 pub(super) enum SimMessage {
