@@ -84,7 +84,7 @@ pub struct ClusterConfig {
     /// backups, another member serves them, empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_data: bool,
-    /// The epoch in which a member joined last, or came back. What primaries have found out about the data of members before counts no more.
+    /// The epoch in which a member joined last, or came back. A primary's older findings about the data of members count no more.
     #[serde(default)]
     pub joined: u64,
     /// The members, by name.
