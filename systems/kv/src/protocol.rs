@@ -354,6 +354,12 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, &'a 
     postcard::take_from_bytes(bytes).map_err(|_| Status::invalid_argument("the message is malformed"))
 }
 
+/// The first of pieces that each have their length in four bytes before them, and the rest.
+pub(crate) fn split_framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*len) as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

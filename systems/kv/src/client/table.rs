@@ -365,8 +365,7 @@ impl KvTable {
 pub(crate) fn scanned_keys(reply: &[u8]) -> Result<(Vec<Vec<u8>>, u64), KvError> {
     let (ScanReply { next }, mut rest) = decode(reply)?;
     let mut keys = Vec::new();
-    while let Some((len, more)) = rest.split_first_chunk::<4>() {
-        let Some((key, more)) = more.split_at_checked(u32::from_le_bytes(*len) as usize) else { break };
+    while let Some((key, more)) = split_framed(rest) {
         keys.push(key.to_vec());
         rest = more;
     }

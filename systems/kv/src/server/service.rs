@@ -100,11 +100,9 @@ pub(crate) fn methods(service: &Arc<KvService>) -> Methods {
 /// The keys that a test lets pass, each behind its length.
 fn keep_keys(mut keys: &[u8], passes: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut kept = Vec::with_capacity(keys.len());
-    while let Some((len, rest)) = keys.split_first_chunk::<4>() {
-        let Some((key, rest)) = rest.split_at_checked(u32::from_le_bytes(*len) as usize) else { break };
+    while let Some((key, rest)) = split_framed(keys) {
         if passes(key) {
-            kept.extend_from_slice(len);
-            kept.extend_from_slice(key);
+            kept.extend_from_slice(&keys[..keys.len() - rest.len()]);
         }
         keys = rest;
     }

@@ -26,20 +26,24 @@ impl MemberLife {
     /// Notes one more process of the life that a directory belongs to, or begins a life in an empty directory. `None`: a server that is
     /// no member, whose directory must not belong to one.
     pub(crate) fn begin(disk: &dyn Disk, name: Option<&str>, is_strict: bool) -> Result<Option<MemberLife>, DataError> {
-        let names = disk.list().map_err(io)?;
+        let mut names = disk.list().map_err(io)?;
+        // A power cut during the first start.
+        names.retain(|name| *name != torn());
         let kept = if names.iter().any(|name| name == FILE) { Some(read(disk)?) } else { None };
         let refused = |words: String| Err(DataError::Content(words));
         let life = match (kept, name) {
             (None, None) => return Ok(None),
             (Some(kept), None) => {
-                return refused(format!("the directory belongs to the member {:?} of a cluster", kept.name));
+                let words = "start that member there, or name another directory";
+                return refused(format!("the directory belongs to the member {:?} of a cluster: {words}", kept.name));
             }
             (Some(kept), Some(name)) if kept.name != name => {
                 return refused(format!("the directory belongs to the member {:?}, not {name:?}", kept.name));
             }
             (Some(kept), Some(_)) => MemberLife { processes: kept.processes.saturating_add(1), ..kept },
             (None, Some(_)) if !names.is_empty() => {
-                return refused("the directory has data of a server that was no member: no cluster knows them".into());
+                let words = "a member begins with an empty one, and a client copies the keys";
+                return refused(format!("the directory has data of a server that was no member of a cluster: {words}"));
             }
             (None, Some(name)) => {
                 let incarnation = getrandom::u64().map_err(|error| DataError::Content(error.to_string()))?;
@@ -71,12 +75,17 @@ fn read(disk: &dyn Disk) -> Result<MemberLife, DataError> {
 }
 
 fn write(disk: &dyn Disk, life: &MemberLife) -> Result<(), DataError> {
-    let torn = format!("{FILE}.tmp");
+    let torn = torn();
     let mut out = SealedWriter::new(disk.create(&torn).map_err(io)?, &torn)?;
     out.append(&[&postcard::to_extend(life, Vec::new()).map_err(|error| DataError::Content(error.to_string()))?])?;
     out.finish()?;
     disk.rename(&torn, FILE).map_err(io)?;
     Ok(disk.sync_directory().map_err(io)?)
+}
+
+/// The file as long as it is not whole.
+fn torn() -> String {
+    format!("{FILE}.tmp")
 }
 
 fn io(why: std::io::Error) -> JournalError {
@@ -103,6 +112,13 @@ mod tests {
         assert!(fourth.may_lack, "the third process has not fetched anything");
         MemberLife::set_may_lack(&disk, false).unwrap();
         assert!(!MemberLife::begin(&disk, Some("a"), true).unwrap().unwrap().may_lack);
+    }
+
+    #[test]
+    fn a_first_start_that_was_cut_short_is_none() {
+        let disk = SimDisk::new();
+        drop(disk.create(&torn()).unwrap());
+        assert_eq!(MemberLife::begin(&disk, Some("a"), true).unwrap().map(|life| life.processes), Some(1));
     }
 
     #[test]

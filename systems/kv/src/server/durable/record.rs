@@ -10,6 +10,7 @@
 //! Numbers are little endian. An expiry is in nanoseconds since 1970, since the server's clock begins anew at each boot. Zero stands
 //! for none. A stamp of zero stands for the record's own number.
 
+use crate::protocol::split_framed;
 use crate::server::durable::DataError;
 
 /// One record.
@@ -94,8 +95,7 @@ fn parse(bytes: &[u8]) -> Option<DataRecord<'_>> {
         2 => {
             let (expires, rest) = rest.split_first_chunk::<8>()?;
             let (stamp, rest) = rest.split_first_chunk::<8>()?;
-            let (len, rest) = rest.split_first_chunk::<4>()?;
-            let (key, value) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+            let (key, value) = split_framed(rest)?;
             let (expires_unix_ns, stamp) = (u64::from_le_bytes(*expires), u64::from_le_bytes(*stamp));
             Some(DataRecord::Put { id, expires_unix_ns, stamp, key, value })
         }

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use journal::{Disk, Journal, JournalError, SealedWriter};
 
 use crate::clock::now_ns;
+use crate::protocol::split_framed;
 use crate::server::durable::DataError;
 use crate::server::durable::directory::{SnapshotCounts, snapshot_name, tidy};
 use crate::server::durable::record::{bound, put_head, table_head};
@@ -169,7 +170,7 @@ fn copy_some<'a>(
     // Values that were copied, with the places of their keys. Writing comes after the lock.
     let (mut values, mut copied, mut long) = (Vec::new(), Vec::new(), None);
     let mut writer = table.writer.lock();
-    while let Some((key, rest)) = split_key(keys).filter(|_| values.len() < STEP_BYTES && long.is_none()) {
+    while let Some((key, rest)) = split_framed(keys).filter(|_| values.len() < STEP_BYTES && long.is_none()) {
         keys = rest;
         let start = values.len();
         let found = writer.peek(key, 0, &mut values).map_err(broken)?;
@@ -195,12 +196,6 @@ fn copy_some<'a>(
         out.append(&[&put_head(id, clocks.at_unix(found.expires_ns), found.stamp, key), key, &value])?;
     }
     Ok(keys)
-}
-
-/// The first of keys that each have their length in four bytes before them.
-fn split_key(keys: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = keys.split_first_chunk::<4>()?;
-    rest.split_at_checked(u32::from_le_bytes(*len) as usize)
 }
 
 fn broken(status: longarm_rpc::Status) -> DataError {

@@ -189,7 +189,9 @@ impl Replication {
         let stamp = sender.next_number();
         let mark = own(stamp)?;
         let number = sender.change(slot, record(stamp));
-        mark.filter(|_| self.own.is_some()).into_iter().for_each(|mark| sender.log(mark));
+        if let (Some(mark), Some(_)) = (mark, &self.own) {
+            sender.log(mark);
+        }
         drop(sender);
         self.watch_own_log();
         CHANGED.set(number);

@@ -10,7 +10,7 @@ use cluster::MemberId;
 use longarm_rpc::Status;
 use parking_lot::{Condvar, Mutex};
 
-use crate::protocol::PIECE_BYTES;
+use crate::protocol::{PIECE_BYTES, split_framed};
 
 /// Bytes that wait for one member, or for a door, at most. Beyond, messages are lost.
 const MOST_BYTES: usize = 64 << 20;
@@ -136,7 +136,7 @@ impl MemberMail {
         let mut inboxes = self.inboxes.lock();
         while !messages.is_empty() {
             let (message, rest) =
-                split(messages).ok_or_else(|| Status::invalid_argument("the messages are malformed"))?;
+                split_framed(messages).ok_or_else(|| Status::invalid_argument("the messages are malformed"))?;
             messages = rest;
             // A member without a door has nobody who would listen.
             let Some(inbox) = inboxes.get_mut(&table) else { continue };
@@ -150,12 +150,6 @@ impl MemberMail {
         }
         Ok(())
     }
-}
-
-/// The first message, behind its length.
-fn split(messages: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = messages.split_first_chunk::<4>()?;
-    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
 #[cfg(test)]
