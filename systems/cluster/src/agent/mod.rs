@@ -258,8 +258,8 @@ impl MemberAgent {
         if self.returning {
             return replace(self.returned(&config, now_ns)?, revision, Vec::new());
         }
-        let silent = others.filter_map(|id| Some((id.clone(), self.watch.silent(id, now_ns)?))).next();
-        if let Some((id, last)) = silent {
+        let gone = others.filter_map(|id| Some((id.clone(), self.watch.gone(id, now_ns)?))).next();
+        if let Some((id, last)) = gone {
             return replace(config.lose(&id)?, revision, vec![(id, last)]);
         }
         if !config.has(&me) {
@@ -277,7 +277,7 @@ impl MemberAgent {
     fn returned(&self, config: &ClusterConfig, now_ns: u64) -> Option<ClusterConfig> {
         let me = self.right.member();
         let lives = |id: &MemberId| self.watch.lives(id, now_ns);
-        let is_known = |id: &MemberId| lives(id) || self.watch.silent(id, now_ns).is_some();
+        let is_known = |id: &MemberId| lives(id) || self.watch.gone(id, now_ns).is_some();
         let mut others = config.members.iter().map(|member| &member.id).filter(|id| *id != me);
         let is_all_known = others.all(is_known);
         let by_name = |name: &str| config.member(name).is_some_and(|member| lives(&member.id));

@@ -52,6 +52,14 @@ impl BeatWatch {
         (now_ns >= over_ns(seen.seen_ns, seen.term_ns)).then_some(seen.revision)
     }
 
+    /// The same for a member that others may replace. One that this process has not seen beat anew gets one more term: after a power cut for all,
+    /// each process waits for the end of its predecessor's term before it beats.
+    pub(crate) fn gone(&self, id: &MemberId, now_ns: u64) -> Option<Revision> {
+        let seen = self.seen.get(id)?;
+        let may_be_starting = !seen.is_later && seen.revision != 0;
+        self.silent(id, now_ns.saturating_sub(if may_be_starting { seen.term_ns } else { 0 }))
+    }
+
     /// The member has beaten since this process looks, and it is not silent.
     pub(crate) fn lives(&self, id: &MemberId, now_ns: u64) -> bool {
         self.seen.get(id).is_some_and(|seen| seen.is_later) && self.silent(id, now_ns).is_none()
