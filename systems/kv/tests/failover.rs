@@ -304,8 +304,8 @@ fn a_member_that_lacks_its_last_changes_fetches_them() {
                 std::fs::remove_dir_all(&data).unwrap();
                 std::fs::rename(&before, &data).unwrap();
                 // It is the first to beat. The others are not silent for long enough to be counted out.
-                for at in 0..NAMES.len() {
-                    members[at] = start(at);
+                for (at, member) in members.iter_mut().enumerate() {
+                    *member = start(at);
                     std::thread::sleep(Duration::from_millis(200));
                 }
                 testkit::wait_until("they serve again", || {
