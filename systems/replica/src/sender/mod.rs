@@ -6,6 +6,8 @@ mod copy;
 mod link;
 mod moves;
 mod state;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub use copy::CopyTask;

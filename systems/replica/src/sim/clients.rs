@@ -6,6 +6,9 @@ use crate::sim::node::SimReply;
 use crate::sim::tests::SimBug;
 use crate::sim::world::{KEYS, SimWorld};
 
+/// Clients. One that was answered long ago knows less than the others.
+pub(super) const CLIENTS: usize = 3;
+
 impl SimWorld {
     /// A request of a client to some member.
     pub(super) fn request(&mut self, node: usize) {
@@ -53,8 +56,9 @@ impl SimWorld {
                 _ => {
                     self.history[reply.key][reply.op].end = Some(self.now);
                     self.report.answers += 1;
-                    if life.told.is_none_or(|(epoch, settled, _)| (epoch, settled) <= (reply.told.0, reply.told.1)) {
-                        life.told = Some(reply.told);
+                    let told = &mut life.told[self.random.usize(..CLIENTS)];
+                    if told.is_none_or(|(epoch, settled, _)| (epoch, settled) <= (reply.told.0, reply.told.1)) {
+                        *told = Some(reply.told);
                     }
                 }
             }
@@ -67,7 +71,7 @@ impl SimWorld {
         let key = self.random.usize(..KEYS);
         let name = format!("k{key}").into_bytes();
         let Some(life) = &self.nodes[node].life else { return };
-        let Some((epoch, settled, until)) = life.told else { return };
+        let Some((epoch, settled, until)) = life.told[self.random.usize(..CLIENTS)] else { return };
         let slot = cluster::HashSlot::of_key(&name);
         let config = self.configs.iter().find(|config| config.epoch == epoch);
         let is_primary = config.and_then(|config| config.primary(slot)).is_some_and(|one| one.id == life.member.id);

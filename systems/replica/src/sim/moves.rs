@@ -5,7 +5,7 @@ use cluster::{ConfigWish, HashSlot, MemberId, SLOTS, SlotMove};
 use crate::sender::{HandOverAnswer, HandOverAsk};
 use crate::sim::node::SimLife;
 use crate::sim::tests::SimBug;
-use crate::sim::world::{KEYS, SimMessage, SimWorld, TERM};
+use crate::sim::world::{KEYS, SimDisks, SimMessage, SimWorld};
 
 impl SimWorld {
     /// An operator's order, or the next step for members that are drained.
@@ -48,7 +48,7 @@ impl SimWorld {
     }
 
     pub(super) fn post_move(&mut self, message: SimMessage, chance: u32) {
-        let delay = if chance < 6 { self.random.u64(..2 * TERM) } else { self.random.u64(1..12) };
+        let delay = if chance < 6 { self.random.u64(..2 * self.term) } else { self.random.u64(1..12) };
         self.sent += 1;
         if !(6..10).contains(&chance) {
             self.network.insert((self.now + delay, self.sent), message);
@@ -77,15 +77,20 @@ impl SimWorld {
 
     /// The answer reaches the target.
     pub(super) fn told(&mut self, target: &MemberId, ask: HandOverAsk, answer: &HandOverAnswer) {
-        let config = self.config();
-        let mut answer = answer.clone();
-        if let HandOverAnswer::Released { in_step } = &mut answer
-            && self.bug == Some(SimBug::AllInStep)
-        {
-            *in_step = config.members.iter().map(|member| member.id.clone()).collect();
-        }
-        let serves = self.life_of(target).is_some_and(|life| life.sender.told(ask, &answer));
+        let serves = self.life_of(target).is_some_and(|life| life.sender.told(ask, answer));
         self.report.hand_overs += u64::from(serves);
+        if serves && !self.is_steady && self.disks != SimDisks::None && self.random.u32(..4) == 0 {
+            let number =
+                self.nodes.iter().position(|node| node.life.as_ref().is_some_and(|life| life.member.id == *target));
+            number.into_iter().for_each(|number| self.kill_soon(number));
+        }
+    }
+
+    /// The process that serves since a moment ago is killed before the configuration knows.
+    fn kill_soon(&mut self, node: usize) {
+        let at = self.now + self.random.u64(1..100);
+        self.sent += 1;
+        self.network.insert((at, self.sent), SimMessage::Kill(node));
     }
 
     /// A member that has keys of slots in which it has no part.

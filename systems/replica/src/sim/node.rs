@@ -10,6 +10,7 @@ use crate::receiver::{KeySet, ReplicaReceiver, ReplicaStore, StoreRefusal};
 use crate::record::ReplicaRecord;
 use crate::roles::RecordSource;
 use crate::sender::{BatchAck, BatchHead, ReplicaSender, SenderOptions};
+use crate::sim::clients::CLIENTS;
 use crate::sim::table::{SimRows, SimTable};
 use crate::sim::tests::SimBug;
 
@@ -41,8 +42,8 @@ pub(super) struct SimLife {
     pub(super) until: u64,
     pub(super) replies: Vec<SimReply>,
     pub(super) wishes: Vec<ConfigWish>,
-    /// The newest that a client was told.
-    pub(super) told: Option<(u64, u64, u64)>,
+    /// The newest that each client was told.
+    pub(super) told: [Option<(u64, u64, u64)>; CLIENTS],
     /// Its beats reach the coordinator again from this moment on.
     pub(super) cut_until: u64,
     /// Closed shares, and the moment until which clients may read them alone.
@@ -83,7 +84,7 @@ impl SimLife {
             until: 0,
             replies: Vec::new(),
             wishes: Vec::new(),
-            told: None,
+            told: [None; CLIENTS],
             cut_until: 0,
             closed: BTreeMap::new(),
         }
@@ -106,15 +107,17 @@ impl SimLife {
     }
 
     /// A share is handed over when nobody can read it alone any more.
-    pub(super) fn is_time(&self, wish: &ConfigWish, now: u64, bug: Option<SimBug>) -> bool {
+    pub(super) fn is_time(&self, wish: &ConfigWish, now: u64) -> bool {
         let ConfigWish::HandOver { from } = wish else { return true };
-        bug == Some(SimBug::EarlyHandOver) || self.closed.get(from).is_some_and(|until| now >= *until)
+        self.closed.get(from).is_some_and(|until| now >= *until)
     }
 
     pub(super) fn collect(&mut self) {
         for wish in self.sender.take_wishes() {
-            if !self.wishes.contains(&wish) {
-                self.wishes.push(wish);
+            let older = self.wishes.iter().position(|old| is_renewed(old, &wish));
+            match older {
+                Some(at) => self.wishes[at] = wish,
+                None => self.wishes.push(wish),
             }
         }
     }
@@ -186,6 +189,16 @@ impl SimLife {
         }
         let rest = next.map(|(key, _)| crate::CopyCursor { table: 0, at: place(key) + 1 });
         self.sender.copied(&task, &records, rest);
+    }
+}
+
+/// The same wish, from another epoch perhaps.
+fn is_renewed(old: &ConfigWish, new: &ConfigWish) -> bool {
+    match (old, new) {
+        (ConfigWish::Admit { from: one, member: first, .. }, ConfigWish::Admit { from: other, member: second, .. }) => {
+            (one, first) == (other, second)
+        }
+        _ => old == new,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::sim::history::{KeyOp, Recorded, after, is_linearizable};
 use crate::sim::world::{SimReport, SimWorld};
 
 /// A bug that the rules have to find.
@@ -17,16 +18,12 @@ pub(super) enum SimBug {
     NoTerm,
     /// Readers take values that backups have not acknowledged.
     ReadUnsettled,
-    /// A primary hands over while clients may still read its memory alone.
-    EarlyHandOver,
     /// A target serves before the former primary has released the share.
     ImpatientTarget,
     /// A share is released although backups have not acknowledged all changes.
     ReleaseUnsettled,
     /// A former primary drops its keys when it has released a share.
     DropsEarly,
-    /// A target believes that all members are in step with it.
-    AllInStep,
     /// Answers do not wait for the primary's own log.
     AnswerUnlogged,
     /// A backup acknowledges what its log may lose.
@@ -69,24 +66,70 @@ fn simulation_of_many_seeds() {
     );
 }
 
+/// A planted bug is found by a rule about data, and not because members had too little time to agree.
+fn is_by_rule(why: &str) -> bool {
+    ["not linearizable", "its backup"].iter().any(|words| why.contains(words))
+}
+
 #[test]
 fn planted_bugs_are_found() {
-    // Each with a seed that finds it today: the search begins there. Of EarlyHandOver and AllInStep none is known (ROADMAP.md).
+    // Each with a seed that finds it today: the search begins there. longarm-cluster's seeds find a hand-over that comes too early, and
+    // `sender/tests.rs` a target that trusts an old list of backups.
     for (bug, first) in [
-        (SimBug::NoWait, 32),
-        (SimBug::NoFence, 121),
-        (SimBug::NoCopy, 7),
-        (SimBug::NoTerm, 120),
-        (SimBug::ReadUnsettled, 563),
-        (SimBug::ImpatientTarget, 3520),
-        (SimBug::ReleaseUnsettled, 1140),
-        (SimBug::DropsEarly, 54),
-        (SimBug::AnswerUnlogged, 258),
-        (SimBug::AckUnlogged, 1072),
-        (SimBug::ReturnsUnasked, 207),
+        (SimBug::NoWait, 1),
+        (SimBug::NoFence, 409),
+        (SimBug::NoCopy, 1),
+        (SimBug::NoTerm, 47),
+        (SimBug::ReadUnsettled, 28),
+        (SimBug::ImpatientTarget, 1266),
+        (SimBug::ReleaseUnsettled, 288),
+        (SimBug::DropsEarly, 4),
+        (SimBug::AnswerUnlogged, 95),
+        (SimBug::AckUnlogged, 5590),
+        (SimBug::ReturnsUnasked, 44),
     ] {
-        let found = (first..first + 3000).find(|seed| run(*seed, Some(bug)).is_err());
+        let found = (first..first + 3000).find(|seed| run(*seed, Some(bug)).is_err_and(|why| is_by_rule(&why)));
         println!("{bug:?}: seed {found:?}");
         assert!(found.is_some(), "{bug:?}");
     }
+}
+
+/// Whether some order of the operations fits, by trying all of them.
+fn fits_in_some_order(history: &[Recorded], state: Option<u64>) -> bool {
+    if history.iter().all(|one| one.end.is_none()) {
+        return true;
+    }
+    let limit = history.iter().filter_map(|one| one.end).min().unwrap_or(u64::MAX);
+    (0..history.len()).filter(|at| history[*at].begin <= limit).any(|at| {
+        let mut rest = history.to_vec();
+        let one = rest.remove(at);
+        after(one.op, state).is_some_and(|state| fits_in_some_order(&rest, state))
+    })
+}
+
+#[test]
+fn the_check_of_histories_agrees_with_a_search_of_all_orders() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut counts = [0; 2];
+    for round in 0..20_000 {
+        let history: Vec<Recorded> = (0..random.u64(2..8))
+            .map(|number| {
+                let old = random.u64(..4);
+                let op = match random.u32(..5) {
+                    0 => KeyOp::Get((old > 0).then_some(old)),
+                    1 => KeyOp::Put(number),
+                    2 => KeyOp::Insert(number, random.bool()),
+                    3 => KeyOp::Delete(random.bool()),
+                    _ => KeyOp::Replace(old, number),
+                };
+                let begin = random.u64(..12);
+                let end = begin + random.u64(..6);
+                Recorded { op, begin, end: (random.u32(..4) > 0).then_some(end) }
+            })
+            .collect();
+        let expected = fits_in_some_order(&history, None);
+        assert_eq!(is_linearizable(&history), expected, "round {round}: {history:?}");
+        counts[usize::from(expected)] += 1;
+    }
+    assert!(counts.iter().all(|count| *count > 1000), "{counts:?}");
 }

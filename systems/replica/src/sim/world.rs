@@ -13,8 +13,8 @@ use crate::sim::tests::SimBug;
 
 /// Keys that clients use.
 pub(super) const KEYS: usize = 7;
-/// The length of a term, in steps of the clock.
-pub(super) const TERM: u64 = 200;
+/// The length of a short term, in steps of the clock.
+const TERM: u64 = 200;
 const STEPS: usize = 1500;
 const REST: usize = 20000;
 
@@ -27,6 +27,8 @@ pub(super) enum SimMessage {
     Ask(MemberId, MemberId, HandOverAsk),
     /// The target that asked, and the answer.
     Told(MemberId, HandOverAsk, HandOverAnswer),
+    /// No message: the process of that machine is killed.
+    Kill(usize),
 }
 
 /// Counts of a seed.
@@ -43,7 +45,7 @@ pub(super) struct SimReport {
 
 /// The disks of the members of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SimDisks {
+pub(super) enum SimDisks {
     None,
     /// Everything that is answered survives a crash.
     Strict,
@@ -68,7 +70,11 @@ pub(super) struct SimWorld {
     /// Of lives that have crashed or are cut off: nobody deposes them before.
     terms: BTreeMap<String, u64>,
     pub(super) is_calm: bool,
-    disks: SimDisks,
+    pub(super) disks: SimDisks,
+    /// The length of a term. In a long one, a move may begin and end.
+    pub(super) term: u64,
+    /// Nobody crashes or is cut off. So slots move all the time, and moves come to their ends.
+    pub(super) is_steady: bool,
 }
 
 impl SimWorld {
@@ -76,6 +82,8 @@ impl SimWorld {
         let mut random = Rng::with_seed(seed);
         let count = random.usize(2..=4);
         let disks = [SimDisks::None, SimDisks::Strict, SimDisks::Loose][random.usize(..3)];
+        let is_steady = random.u32(..3) == 0;
+        let term = if random.bool() { TERM } else { 5 * TERM };
         let is_strict = disks == SimDisks::Strict && bug != Some(SimBug::AnswerUnlogged);
         let node =
             |number| SimNode { life: Some(SimLife::new(number, 1, is_strict)), lives: 1, processes: 1, disk: None };
@@ -97,6 +105,8 @@ impl SimWorld {
             terms: BTreeMap::new(),
             is_calm: false,
             disks,
+            term,
+            is_steady,
         }
     }
 
@@ -159,7 +169,8 @@ impl SimWorld {
                 self.ask(node);
             }
             55..65 => self.with(node, |life, bug| life.copy(bug)),
-            65..75 => self.beat(node),
+            // As many beats in a long term as in a short one.
+            65..75 if self.random.u64(..self.term) < TERM => self.beat(node),
             75..80 => self.wish(node),
             80..85 => self.execute(),
             85..90 => self.depose(),
@@ -167,11 +178,12 @@ impl SimWorld {
                 let now = self.now;
                 self.with(node, |life, _| life.sender.tick(now));
             }
+            94 | 98 if self.is_steady => self.order(node),
             94 if !self.is_calm => self.crash(node),
             95..97 => self.restart(node),
             97 => self.order(node),
             98 if !self.is_calm => {
-                let until = self.now + self.random.u64(..3 * TERM);
+                let until = self.now + self.random.u64(..3 * self.term);
                 self.with(node, |life, _| life.cut_until = until);
             }
             _ => {}
@@ -201,7 +213,7 @@ impl SimWorld {
         } else if life.before.is_some() && bug != Some(SimBug::ReturnsUnasked) {
             config.returned(&life.member.id, lives)
         } else {
-            return life.learn(&config, now + TERM);
+            return life.learn(&config, now + self.term);
         };
         if let Some(next) = next {
             life.come_back(&next);
@@ -217,11 +229,11 @@ impl SimWorld {
 
     /// A member asks for what its sender wishes. The request may come late.
     fn wish(&mut self, node: usize) {
-        let (config, now, bug) = (self.config(), self.now, self.bug);
+        let (config, now) = (self.config(), self.now);
         let Some(life) = &mut self.nodes[node].life else { return };
         let is_known = life.sender.roles().epoch() == config.epoch;
         let Some(wish) = life.wishes.first().cloned().filter(|_| is_known) else { return };
-        if !life.is_time(&wish, now, bug) {
+        if !life.is_time(&wish, now) {
             return life.wishes.rotate_left(1);
         }
         match config.granted(&wish, &life.member.id) {
@@ -230,14 +242,13 @@ impl SimWorld {
         }
     }
 
-    /// The coordinator executes one of the requests, if the configuration is still the one that it was made from.
+    /// The coordinator executes one of the requests. Those that were made from an older configuration fail.
     fn execute(&mut self) {
-        if self.replaces.is_empty() {
-            return;
-        }
-        let at = self.random.usize(..self.replaces.len());
-        let next = self.replaces.swap_remove(at);
-        if next.epoch == self.config().epoch + 1 {
+        let epoch = self.config().epoch + 1;
+        self.replaces.retain(|next| next.epoch == epoch);
+        if !self.replaces.is_empty() {
+            let at = self.random.usize(..self.replaces.len());
+            let next = self.replaces.swap_remove(at);
             self.replace(next);
         }
     }
@@ -258,9 +269,16 @@ impl SimWorld {
 
     fn crash(&mut self, node: usize) {
         // Seldom enough that data stay.
-        if self.random.u32(..3) == 0
-            && let Some(life) = self.nodes[node].life.take()
-        {
+        match self.random.u32(..9) {
+            0..3 => self.kill(node),
+            // A power cut.
+            3 if self.disks != SimDisks::None => (0..self.nodes.len()).for_each(|node| self.kill(node)),
+            _ => {}
+        }
+    }
+
+    fn kill(&mut self, node: usize) {
+        if let Some(life) = self.nodes[node].life.take() {
             self.report.crashes += 1;
             self.terms.insert(life.member.id.name.clone(), life.until);
             life.acks.into_iter().for_each(|(_, head, _)| self.post(SimMessage::Ack(head, None)));
@@ -312,10 +330,10 @@ impl SimWorld {
         let head = match &message {
             SimMessage::Batch(batch, _) => batch.head.clone(),
             SimMessage::Ack(head, _) => head.clone(),
-            SimMessage::Ask(..) | SimMessage::Told(..) => return self.post_move(message, chance),
+            SimMessage::Ask(..) | SimMessage::Told(..) | SimMessage::Kill(_) => return self.post_move(message, chance),
         };
         self.sent += 1;
-        let delay = if chance < 6 { self.random.u64(..2 * TERM) } else { self.random.u64(1..12) };
+        let delay = if chance < 6 { self.random.u64(..2 * self.term) } else { self.random.u64(1..12) };
         if chance < 10 {
             // Lost, or late: the sender gives up. A late message still comes.
             let failed = (self.now + self.random.u64(1..60), self.sent);
@@ -333,6 +351,8 @@ impl SimWorld {
         match message {
             SimMessage::Ask(target, former, ask) => self.asked(&target, &former, ask),
             SimMessage::Told(target, ask, answer) => self.told(&target, ask, &answer),
+            SimMessage::Kill(node) if !self.is_calm => self.kill(node),
+            SimMessage::Kill(_) => {}
             SimMessage::Batch(ReplicaBatch { head, bytes }, process) => {
                 let there = self.nodes.iter_mut().filter(|node| node.processes == process);
                 let mut lives = there.filter_map(|node| node.life.as_mut());
