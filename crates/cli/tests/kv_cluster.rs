@@ -82,6 +82,8 @@ impl TestCluster {
 fn servers_come_and_leave() {
     let cluster = TestCluster::start("kv-servers-come-and-leave");
     let first = cluster.member("a", 7521);
+    let alone = cluster.hosts.longarm().args(["kv", "status", "--server", "127.0.0.1:7521"]).output().unwrap();
+    assert!(!alone.status.success() && said(&alone).contains("no configuration yet"), "{}", said(&alone));
     let _second = cluster.member("b", 7522);
     wait_until("the cluster is formed", || cluster.run("cli", &["set", "alice", "tuesday"]).status.success());
     for number in 0..30 {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cluster::ClusterClientError;
 use longarm_rpc::{Code, Status};
 use remote::ReadError;
 
@@ -55,6 +56,9 @@ pub enum KvError {
         /// The epoch of the configuration.
         epoch: u64,
     },
+    /// The server belongs to no cluster: it has all keys.
+    #[error("{0} is a server without a cluster")]
+    NoCluster(String),
     /// The configuration of the cluster is not to be had, or no server has the key.
     #[error("the cluster: {0}")]
     Cluster(String),
@@ -67,6 +71,17 @@ pub enum KvError {
     /// The connection for READs does not come about.
     #[error("no connection for READs within {0:?}: {1}")]
     NotAttached(Duration, String),
+}
+
+impl From<ClusterClientError> for KvError {
+    fn from(error: ClusterClientError) -> KvError {
+        match error {
+            ClusterClientError::NoServer { address, status } if status.code() == Code::Unimplemented => {
+                KvError::NoCluster(address)
+            }
+            other => KvError::Cluster(other.to_string()),
+        }
+    }
 }
 
 impl KvError {

@@ -24,11 +24,11 @@ pub(super) fn run(args: &KvStatusArgs) -> Result<(), Error> {
     let figures_of = |server: &str| figures(server, &target.table, options.clone());
     let mut cluster = match KvCluster::open(&servers, &target.table, options.clone()) {
         Ok(cluster) => cluster,
-        // A server without a cluster has no such service; one that is away answers neither.
-        Err(_) => {
-            crate::output::line(format_args!("{}: all slots, {}", target.server, line(&figures_of(&target.server)?)));
+        Err(KvError::NoCluster(server)) => {
+            crate::output::line(format_args!("{server}: all slots, {}", line(&figures_of(&server)?)));
             return Ok(());
         }
+        Err(error) => return Err(error.into()),
     };
     let members = cluster.member_status()?;
     let config = cluster.config().ok_or_else(|| KvError::Cluster("no configuration".into()))?;

@@ -42,10 +42,10 @@ impl KvCluster {
     /// connected when the key is used.
     ///
     /// # Errors
-    /// [`KvError::Cluster`] if none answers within [`KvOptions::timeout`].
+    /// [`KvError::Cluster`] if none answers within [`KvOptions::timeout`], [`KvError::NoCluster`] if the last one belongs to none.
     pub fn open(servers: &[&str], table: &str, options: KvOptions) -> Result<KvCluster, KvError> {
         let mut placement = ClusterClient::new(servers.iter().copied(), options.rpc.clone());
-        placement.refresh(options.timeout).map_err(|error| KvError::Cluster(error.to_string()))?;
+        placement.refresh(options.timeout)?;
         Ok(KvCluster { placement, table: table.into(), options, tables: BTreeMap::new() })
     }
 
@@ -59,7 +59,7 @@ impl KvCluster {
     /// # Errors
     /// [`KvError::Cluster`] if no server answers.
     pub fn refresh(&mut self) -> Result<bool, KvError> {
-        self.placement.refresh(self.options.timeout).map_err(|error| KvError::Cluster(error.to_string()))
+        Ok(self.placement.refresh(self.options.timeout)?)
     }
 
     pub(super) fn rpc_options(&self) -> ClientOptions {
