@@ -303,7 +303,8 @@ int main(int count, char **arguments)
 	}
 	struct peer worker = start_peer("worker", 0);
 	struct end end = open_end(worker.socket);
-	CHECK(mappings(getpid(), "longarm-link") == 1, "it is not the same host's way");
+	int links = mappings(getpid(), "longarm-link");
+	CHECK(links == 1, "%d links: it is not the same host's way", links);
 	kinds(&end);
 	pthread_t thread;
 	CHECK(!pthread_create(&thread, NULL, on_its_stack, &end) && !pthread_join(thread, NULL));

@@ -77,7 +77,8 @@ int main(int count, char **arguments)
 	}
 	struct peer target = start_peer("target", 0);
 	struct end end = open_end(9, target.socket);
-	CHECK(mappings(getpid(), "longarm-link") == 1, "it is not the same host's way");
+	int links = mappings(getpid(), "longarm-link");
+	CHECK(links == 1, "%d links: it is not the same host's way", links);
 	CHECK(!kill(target.pid, SIGSTOP));
 	while (state_of(target.pid) != 'T')
 		usleep(1000);

@@ -46,7 +46,7 @@ fn take(sender: &mut ReplicaSender, config: &Arc<ClusterConfig>) {
     sender.count_tenures();
     sender.lose(&lost);
     if gains {
-        sender.last = sender.last.max(config.epoch << NUMBER_BITS);
+        sender.begin_numbers();
     }
     if has_skipped {
         sender.links.values_mut().for_each(|link| link.copy_anew(settled));
@@ -61,11 +61,17 @@ impl ReplicaSender {
         self.tenures.set(&owned);
     }
 
+    /// The numbers from here on are of a share that this member did not have before. The first one counts as a change: an answer about
+    /// what an earlier primary or process has changed waits until the backups have it, too.
+    fn begin_numbers(&mut self) {
+        self.last = (self.last + 1).max(self.roles.epoch() << NUMBER_BITS);
+    }
+
     /// This member is the primary of a share that was handed over to it. Members that are in step need no copy.
     pub(super) fn gain(&mut self, in_step: &[MemberId]) {
         let settled = self.settled();
         self.count_tenures();
-        self.last = self.last.max(self.roles.epoch() << NUMBER_BITS);
+        self.begin_numbers();
         connect(self, settled, in_step);
     }
 }

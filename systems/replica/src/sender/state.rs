@@ -388,6 +388,21 @@ mod tests {
         assert!(sender.shown() > number && sender.shown() == sender.last());
     }
 
+    /// Another process of a primary, in the same epoch: the one before may have changed something that no backup has.
+    #[test]
+    fn a_primary_that_returns_answers_when_its_backups_have_a_copy() {
+        let (mut before, _, slot) = pair_sender(SenderOptions::default());
+        put(&mut before, slot, 1);
+        let config = Arc::clone(before.roles().config().unwrap());
+        let mut sender = ReplicaSender::new(before.roles().me().clone(), SenderOptions::default());
+        sender.resume(before.last(), 2);
+        sender.set_config(&config);
+        assert!(sender.serves(slot) && sender.last() > before.last());
+        assert_eq!((sender.state(sender.last()), sender.shown()), (ChangeState::Waiting, 0));
+        finish(&mut sender);
+        assert_eq!(sender.state(sender.last()), ChangeState::Settled);
+    }
+
     fn pair_sender(options: SenderOptions) -> (ReplicaSender, MemberId, HashSlot) {
         let member = |name: &str| ClusterMember {
             id: MemberId { name: name.into(), incarnation: 1 },
