@@ -7,6 +7,7 @@
 mod axes;
 mod counted;
 mod doors;
+mod durable;
 mod options;
 mod page;
 mod plan;
@@ -32,6 +33,7 @@ pub(crate) fn compare(args: &[&str]) -> Result<(), String> {
         }
         doors::measure(&mut results, &program, &options);
     }
+    durable::measure(&mut results, &program, &options);
     let text = page::page(&results, &options);
     println!("{text}");
     let Some(file) = &options.page else { return Ok(()) };

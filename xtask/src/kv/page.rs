@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::axes;
 use super::counted;
 use super::doors;
+use super::durable;
 use super::options::KvCompareOptions;
 use super::plan::{KEYS, WAY_TOPICS};
 use super::results::KvResults;
@@ -70,6 +71,7 @@ pub(super) fn page(results: &KvResults, options: &KvCompareOptions) -> String {
     text += &ways(results);
     text += &axes::sections(results);
     text += &doors::section(results);
+    text += &durable::section(results);
     text += "\nK2 also asks for GETs over the wire from a stopped server. Longarm's device has no processor of its own: over packets the\n\
              owner's process answers READs, so a process that is stopped answers nothing. On one host it hinders nobody.\n\
              K5 is a property of the layouts: the tables of READs have it. Of K7, the scans have Cell.\n";

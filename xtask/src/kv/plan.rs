@@ -12,6 +12,11 @@ const WAYS: &str = "kv,kv-hopscotch,kv-cuckoo,kv-atomic,kv-device,kv-rpc";
 /// The topics of their figures, by the length of values.
 pub(super) const WAY_TOPICS: [&str; 3] = ["64 B", "1 KiB", "8 KiB"];
 
+/// The rules for syncs of K12, which are the topics of its figures, too.
+pub(super) const SYNC_RULES: [&str; 2] = ["everysec", "always"];
+/// The depths of K12.
+pub(super) const SYNC_DEPTHS: [u64; 2] = [1, 16];
+
 /// One command, and the name under which its figures are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KvFigureCommand {
@@ -37,7 +42,12 @@ pub(super) fn commands(options: &KvCompareOptions) -> Vec<KvFigureCommand> {
         let arguments = format!("--system {WAYS} --workload {workload} --keys 10000 --depth 1,16 --size {size}");
         bench(topic, false, arguments)
     };
-    vec![
+    let [one, many] = SYNC_DEPTHS;
+    let durable = SYNC_RULES.map(|rule| {
+        let load = format!("--workload a --keys {KEYS} --depth {one},{many} --fsync {rule}");
+        bench(rule, false, format!("--system kv,kv-rpc,redis {load}"))
+    });
+    let mut commands = vec![
         ways(WAY_TOPICS[0], "ac", 64),
         ways(WAY_TOPICS[1], "ac", 1024),
         ways(WAY_TOPICS[2], "ac", 8192),
@@ -50,5 +60,7 @@ pub(super) fn commands(options: &KvCompareOptions) -> Vec<KvFigureCommand> {
         KvFigureCommand { topic: "counted", arguments: "kv layouts --json".into(), wire: false },
         bench("scans", false, format!("--system kv-tree,kv-tree-rpc,kv-tree-choose,redis,valkey --workload e {rate}")),
         bench("cache", false, format!("--system kv --workload c --keys {KEYS} --depth 1 --locations {}", KEYS / 5)),
-    ]
+    ];
+    commands.extend(durable);
+    commands
 }

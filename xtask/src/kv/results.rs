@@ -71,6 +71,12 @@ impl KvResults {
         }
     }
 
+    /// Adds a figure that no program tells as JSON.
+    pub(super) fn note(&mut self, topic: &str, system: &str, field: &str, value: f64) {
+        let name = (topic.to_owned(), system.to_owned(), String::new(), 0, field.to_owned());
+        self.figures.entry(name).or_default().push(value);
+    }
+
     /// The name of a topic with so many clients and that load of the server.
     pub(super) fn topic(topic: &str, clients: u64, load: &str) -> String {
         match (clients, load) {

@@ -10,20 +10,6 @@ fn id(name: &str) -> MemberId {
     MemberId { name: name.into(), incarnation: 1 }
 }
 
-fn options() -> SenderOptions {
-    SenderOptions {
-        patience_ns: 120,
-        pause_ns: 10,
-        later_ns: 5,
-        batch_bytes: 64,
-        group_bytes: 200,
-        group_ns: 20,
-        queue_bytes: 1000,
-        stop_ns: 60,
-        ask_ns: 10,
-    }
-}
-
 /// The slots 0 to 99 move from a to b: the configurations before and after the begin of the hand-over.
 fn handing_over() -> [Arc<ClusterConfig>; 2] {
     let members = ["a", "b"].map(|name| ClusterMember { id: id(name), address: format!("{name}:1") });
@@ -37,7 +23,7 @@ fn handing_over() -> [Arc<ClusterConfig>; 2] {
 /// A process of b that learns the configurations. The former primary releases the slots to it, with everything at a. Returns whether b
 /// takes a for a backup that has everything.
 fn trusts(configs: &[Arc<ClusterConfig>]) -> bool {
-    let mut sender = ReplicaSender::new(id("b"), options());
+    let mut sender = ReplicaSender::new(id("b"), SenderOptions::default());
     configs.iter().for_each(|config| sender.set_config(config));
     let ask = HandOverAsk { from: 0, since: configs.last().unwrap().epoch };
     assert_eq!(sender.asks(0), [(id("a"), ask)]);

@@ -17,6 +17,7 @@ mod serving;
 mod sessions;
 mod stall;
 mod waiting;
+mod way;
 mod worker;
 
 pub use executor::Spawn;

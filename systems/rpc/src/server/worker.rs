@@ -25,6 +25,7 @@ use crate::server::opening::OpeningSession;
 use crate::server::serving::Serving;
 use crate::server::sessions::Sessions;
 use crate::server::stall::StallWatch;
+use crate::server::way::GivingWay;
 use crate::verbs::{Port, PortEvent};
 
 /// The longest time for which an idle thread gives its processor away where other programs want it.
@@ -60,6 +61,7 @@ pub(crate) struct ServerWorker {
     stopped: bool,
     memory_sleep: MemorySleep,
     watch: StallWatch,
+    way: GivingWay,
 }
 
 impl ServerWorker {
@@ -89,6 +91,7 @@ impl ServerWorker {
             stopped: false,
             memory_sleep,
             watch: StallWatch::new(Instant::now()),
+            way: GivingWay::default(),
         }
     }
 
@@ -116,17 +119,22 @@ impl ServerWorker {
             if progress {
                 busy_at = now;
                 self.memory_sleep.found();
-            } else if looks == 0 && now.duration_since(busy_at) >= self.options.spin {
+            } else if looks == 0 && self.should_sleep(now, busy_at) {
                 self.sleep(now);
                 now = Instant::now();
-            } else if self.serving.elsewhere > 0 {
-                // The thread that the answer comes from may wait for this processor.
-                std::thread::yield_now();
-            } else {
+            } else if self.serving.elsewhere == 0 || self.way.should_sleep(now) {
                 std::hint::spin_loop();
+            } else {
+                // The thread that the answer comes from may wait for this processor.
+                self.way.give_way();
             }
         }
         (0..self.sessions.len()).for_each(|_| observe::session_ends());
+    }
+
+    /// Whether the thread sleeps until something wakes it. It has had nothing to do since `busy_at`.
+    fn should_sleep(&self, now: Instant, busy_at: Instant) -> bool {
+        now.duration_since(busy_at) >= self.options.spin || (self.serving.elsewhere > 0 && self.way.should_sleep(now))
     }
 
     /// Looks into the memory of the sessions that are polled.
