@@ -16,7 +16,8 @@ pub(super) const KEYS: usize = 7;
 /// The length of a short term, in steps of the clock.
 const TERM: u64 = 200;
 const STEPS: usize = 1500;
-const REST: usize = 20000;
+/// After the faults: enough for many moves in long terms. It ends when all members agree.
+const REST: usize = 100_000;
 
 /// A message between two members.
 pub(super) enum SimMessage {

@@ -1,4 +1,4 @@
-//! How a polling thread waits for other threads: it gives its processor away, and sleeps once that has cost too much.
+//! A polling thread that waits for other threads gives its processor away, and sleeps once that has cost too much.
 //!
 //! A thread that gives its processor away stays runnable. A program of low priority may get it, and keeps it until the scheduler's next
 //! tick. A thread that sleeps gets its processor back as soon as something wakes it.
