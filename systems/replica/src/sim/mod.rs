@@ -1,7 +1,7 @@
 //! Seeded checks: members with tables, a coordinator's configurations, and a network that delays, loses and repeats.
 //!
 //! A seed decides how many members and replicas there are, and which client asks which member. It decides whether members have disks, and
-//! when they crash, return empty or with their disks, or are cut off from the coordinator. It decides how long each message takes, when
+//! when one or all of them crash, return empty or with their disks, or are cut off from the coordinator. It decides how long each message takes, when
 //! a wish comes true, and when an operator moves slots or drains a member. Terms and
 //! configurations are those of `longarm-cluster`: a member serves until its term ends, and is deposed behind that.
 //!
