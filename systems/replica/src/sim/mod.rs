@@ -1,8 +1,8 @@
 //! Seeded checks: members with tables, a coordinator's configurations, and a network that delays, loses and repeats.
 //!
 //! A seed decides how many members and replicas there are, and which client asks which member. It decides whether members have disks, and
-//! when one or all of them crash, return empty or with their disks, or are cut off from the coordinator. It decides how long each message takes, when
-//! a wish comes true, and when an operator moves slots or drains a member. Terms and
+//! when they crash, one or all of them, or are cut off from the coordinator. They return empty or with their disks. It decides how long
+//! terms are and messages take, when a wish comes true, and when an operator moves slots or drains a member. Terms and
 //! configurations are those of `longarm-cluster`: a member serves until its term ends, and is deposed behind that.
 //!
 //! The rules:
