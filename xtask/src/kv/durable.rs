@@ -70,7 +70,7 @@ fn failovers(text: &str) -> Vec<(&'static str, f64)> {
 pub(super) fn section(results: &KvResults) -> String {
     let mut text = String::from(
         "\n## Disks and failover (K10, K12, K13)\n\nYCSB-A of one client with the same rule for syncs on one disk, thousands of operations a second. The better \
-         of GETs by READ\nand by RPC counts. A restart is from 0.8 GB, by `restart.sh`. The failover is the longest of some kills of a primary, by `failover.py`.\n\n\
+         of GETs by READ\nand by RPC counts. A restart is from 0.8 GB, by `restart.sh`. The failover is the longest of six kills of a primary, by `failover.py`.\n`--quick` has 13 MB and one kill.\n\n\
          | target | what | longarm-kv | Redis | figure | goal | met |\n|---|---|---:|---:|---:|---:|---|\n",
     );
     let thousands = |rate: f64| format!("{:.0}", rate / 1e3);
