@@ -30,6 +30,8 @@ fn take(sender: &mut ReplicaSender, config: &Arc<ClusterConfig>) {
     let before = owned_slots(sender);
     // A member may have had no part in between, and dropped its keys: its copy begins anew.
     let has_skipped = config.epoch > sender.roles.epoch() + 1;
+    // One that is about to become a backup may have come back, without the last of what it was sent.
+    let has_joined = sender.roles.config().is_some_and(|before| config.joined > before.joined);
     let settled = sender.settled();
     sender.roles.set(config);
     sender.links.values_mut().for_each(|link| link.recut(&config.shares, settled));
@@ -48,7 +50,7 @@ fn take(sender: &mut ReplicaSender, config: &Arc<ClusterConfig>) {
     if gains {
         sender.begin_numbers();
     }
-    if has_skipped {
+    if has_skipped || has_joined {
         sender.links.values_mut().for_each(|link| link.copy_anew(settled));
     }
     connect(sender, settled, &[]);

@@ -343,7 +343,7 @@ impl ReplicaSender {
 mod tests {
     use std::sync::Arc;
 
-    use cluster::{ClusterConfig, ClusterMember};
+    use cluster::{ClusterConfig, ClusterMember, ConfigWish};
 
     use super::*;
     use crate::sender::words::BatchAck;
@@ -401,6 +401,23 @@ mod tests {
         assert_eq!((sender.state(sender.last()), sender.shown()), (ChangeState::Waiting, 0));
         finish(&mut sender);
         assert_eq!(sender.state(sender.last()), ChangeState::Settled);
+    }
+
+    /// A member that was about to become a backup is killed, and comes back. It may lack what it has acknowledged.
+    #[test]
+    fn a_member_that_comes_back_gets_its_copy_anew() {
+        let (mut sender, to, slot) = pair_sender(SenderOptions::default());
+        let config = Arc::clone(sender.roles().config().unwrap());
+        let demote = ConfigWish::Demote { from: sender.share_of(slot).unwrap(), member: to.clone() };
+        let joining = Arc::new(config.granted(&demote, sender.roles().me()).unwrap());
+        sender.set_config(&joining);
+        finish(&mut sender);
+        assert!(sender.copy_due().is_none(), "it has everything");
+        let returned = Arc::new(joining.returned(&to, |_| true).unwrap());
+        sender.take_wishes();
+        sender.set_config(&returned);
+        assert_eq!(sender.take_wishes(), [], "nobody knows what it has");
+        assert!(sender.copy_due().is_some());
     }
 
     fn pair_sender(options: SenderOptions) -> (ReplicaSender, MemberId, HashSlot) {

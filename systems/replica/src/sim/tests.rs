@@ -85,7 +85,7 @@ fn planted_bugs_are_found() {
         (SimBug::ReleaseUnsettled, 288),
         (SimBug::DropsEarly, 4),
         (SimBug::AnswerUnlogged, 95),
-        (SimBug::AckUnlogged, 5590),
+        (SimBug::AckUnlogged, 9566),
         (SimBug::ReturnsUnasked, 44),
     ] {
         let found = (first..first + 3000).find(|seed| run(*seed, Some(bug)).is_err_and(|why| is_by_rule(&why)));
