@@ -2,6 +2,7 @@
 #
 # PACKAGES is the folder that `cargo xtask package deb container` fills. Needs root, podman, podman-compose, debootstrap, netavark,
 # aardvark-dns, iptables and Debian's packages. Debian's etcd stands for the image of the compose file, so that no registry is needed.
+# It replaces podman's images of these names, and removes them at the end: run it on a machine for tests.
 set -eu
 packages=$(realpath "$1")
 compose=$(realpath "$(dirname "$0")/../compose/compose.yaml")
@@ -15,6 +16,7 @@ composed() { podman-compose -f packaging/compose/compose.yaml "$@" >/dev/null 2>
 end() {
     composed down || true
     podman volume rm --force compose_etcd compose_kv-a compose_kv-b compose_kv-c >/dev/null 2>&1 || true
+    podman rmi --force longarm longarm-try-client quay.io/coreos/etcd:v3.5.21 docker.io/library/debian:bookworm-slim >/dev/null 2>&1 || true
     rm -rf "$work"
 }
 trap end EXIT
